@@ -1,0 +1,71 @@
+/** One question to one model, and what came of it. */
+import type { ChatMessage, Sampling, Usage } from './chat.ts';
+import type { CallStatus, Emit, FinishReason, Message, Part } from './part.ts';
+import type { Member } from './plan.ts';
+
+/** What a call is for; recorded, shown in traces, and the key to credit later. */
+export type Purpose = 'answer' | 'revise' | 'fuse';
+
+export interface Call {
+  /** Stage and member, e.g. `round-2/alice`: stable over coalitions, so that calls can be shared and credited. */
+  readonly slot: string;
+  readonly member: Member;
+  readonly purpose: Purpose;
+  readonly messages: readonly ChatMessage[];
+  readonly sampling: Sampling;
+  /** Which of several samples of the same prompt this is; 0 for the first. */
+  readonly sample: number;
+  /** The slots whose text is in the prompt. */
+  readonly reads: readonly string[];
+  /** Whether the client may hear this call as it speaks. */
+  readonly speaks: boolean;
+  /** Extra body fields for the upstream: the client's own, on a call that passes through. */
+  readonly extra?: Readonly<Record<string, unknown>>;
+  /** The client's format constraint and tools, only on calls whose output can reach the client. */
+  readonly tools?: readonly unknown[];
+  readonly responseFormat?: unknown;
+}
+
+export interface Answer {
+  readonly message: Message;
+  readonly finishReason: FinishReason;
+  readonly usage: Usage;
+  /** Aliases whose words these are. */
+  readonly from: readonly string[];
+  readonly logprobs?: readonly unknown[];
+  readonly tokenIds?: readonly number[];
+  readonly promptTokenIds?: readonly number[];
+}
+
+/** A call that gave no answer, and why. A protocol treats it as a missing member, never as text. */
+export interface Absence {
+  readonly absent: true;
+  readonly status: Exclude<CallStatus, 'ok'>;
+  readonly code: string;
+  readonly message: string;
+  /** The upstream's HTTP status, where it gave one. */
+  readonly httpStatus?: number;
+}
+
+export function isAbsent(result: Answer | Absence): result is Absence {
+  return 'absent' in result;
+}
+
+/**
+ * A call under way. Iterate it to stream the words through, await `answer` to take it whole, or both.
+ * `answer` never rejects. Dropping the iterator does not cancel: `cancel()` does.
+ */
+export interface Reply extends AsyncIterable<Part> {
+  readonly call: Call;
+  readonly answer: Promise<Answer | Absence>;
+  cancel(): void;
+}
+
+/** The one capability of a protocol: starts the call at once. */
+export type Ask = (call: Call) => Reply;
+
+/**
+ * What decorators wrap: runs one call to its end, emitting parts on the way. Rejects with a catalogue error.
+ * Undici's `dispatch => dispatch` is the model: every concern is a function from one Send to another.
+ */
+export type Send = (call: Call, emit: Emit, signal: AbortSignal) => Promise<Answer>;

@@ -1,0 +1,40 @@
+/** What the rooms are handed instead of reaching for it: time, chance, names, a running system. */
+import type { Answer } from './call.ts';
+import type { Outcome } from './outcome.ts';
+import type { Emit } from './part.ts';
+import type { Plan } from './plan.ts';
+import type { Task } from './task.ts';
+
+export interface Clock {
+  /** Unix milliseconds, for records. */
+  now(): number;
+  /** Monotonic milliseconds, for durations. */
+  elapsed(): number;
+}
+
+/**
+ * Chance by name: the same label gives the same number in [0, 1) for the same prompt instance and replicate,
+ * whatever the coalition and the order of arrival. So coalitions of one prompt can share calls.
+ */
+export type Random = (label: string) => number;
+
+/** A fresh UUIDv7 (RFC 9562). */
+export type NewId = () => string;
+
+export interface RunOptions {
+  readonly emit?: Emit;
+  readonly signal: AbortSignal;
+  /** Whether the client wants words as they come; without it upstreams may answer whole. */
+  readonly stream: boolean;
+  /** Whether steps of calls that the client does not hear are emitted too. */
+  readonly trace: boolean;
+}
+
+export interface RunResult {
+  readonly outcome: Outcome;
+  /** Absent when the run failed; then `outcome.errorCode` says why. */
+  readonly answer?: Answer;
+}
+
+/** The whole system as one function: scoring and policy run it without knowing the gateway. Never rejects. */
+export type RunSystem = (plan: Plan, task: Task, options: RunOptions) => Promise<RunResult>;

@@ -1,0 +1,203 @@
+/**
+ * The configuration file, as a schema. Every field says what it means; `docs/reference/config.md` lists the same
+ * fields and a test compares them. Defaults are filled in by the loader.
+ */
+import Type, { type Static } from 'typebox';
+import { Capabilities, Provider } from './plan.ts';
+
+const strict = { additionalProperties: false };
+const Alias = (description: string) =>
+  Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,63}$', description: `${description} ([a-z0-9][a-z0-9.-]*)` });
+
+export const ServerConfig = Type.Object(
+  {
+    host: Type.String({ default: '127.0.0.1', description: 'Address of the public port.' }),
+    port: Type.Integer({ default: 8080, minimum: 0, maximum: 65535, description: 'Public port; 0 picks a free one.' }),
+    adminHost: Type.String({ default: '127.0.0.1', description: 'Address of the admin port.' }),
+    adminPort: Type.Integer({
+      default: 9464,
+      minimum: 0,
+      maximum: 65535,
+      description: 'Port of /livez, /readyz, /startupz and /metrics; 0 picks a free one.',
+    }),
+    maxBodyBytes: Type.Integer({ default: 8_388_608, minimum: 1024, description: 'Largest request body.' }),
+    maxStreamSeconds: Type.Integer({ default: 540, minimum: 1, description: 'Longest life of one response.' }),
+    heartbeatSeconds: Type.Integer({ default: 15, minimum: 1, description: 'Silence before a heartbeat comment.' }),
+    drainSeconds: Type.Integer({ default: 30, minimum: 0, description: 'Time that running requests get at SIGTERM.' }),
+    inlinePlans: Type.Boolean({
+      default: false,
+      description: 'Whether clients may ask for consort/<protocol>:<alias>+<alias>.',
+    }),
+  },
+  strict,
+);
+
+export const StoreConfig = Type.Object(
+  {
+    url: Type.String({
+      default: 'sqlite:.consort/consort.db',
+      pattern: '^(sqlite:.+|rediss?://.+)$',
+      description: 'sqlite:<file>, redis://… or rediss://…',
+    }),
+    retentionDays: Type.Integer({ default: 30, minimum: 1, description: 'Age at which outcomes may be dropped.' }),
+    spoolDirectory: Type.String({
+      default: '.consort/spool',
+      description: 'Where outcomes wait until the store has them.',
+    }),
+    spoolMaxBytes: Type.Integer({
+      default: 268_435_456,
+      minimum: 65_536,
+      description: 'Bound of the spool; beyond it outcomes are dropped and counted.',
+    }),
+  },
+  strict,
+);
+
+export const KeyConfig = Type.Object(
+  {
+    name: Alias('Shown in records and logs instead of the key'),
+    sha256: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Hex SHA-256 of the key.' }),
+    models: Type.Array(Type.String(), { default: ['*'], description: 'Model patterns; * matches any characters.' }),
+    permissions: Type.Array(Type.Union([Type.Literal('score')]), {
+      default: [],
+      description: 'score: may send gold, verifier and design, and post feedback.',
+    }),
+  },
+  strict,
+);
+
+export const AuthConfig = Type.Object(
+  {
+    required: Type.Boolean({ default: false, description: 'Whether every request needs a key.' }),
+    keys: Type.Array(KeyConfig, { default: [], description: 'The known keys.' }),
+  },
+  strict,
+);
+
+export const TimeoutsConfig = Type.Object(
+  {
+    connectMs: Type.Integer({ default: 5_000, minimum: 1, description: 'Opening a connection.' }),
+    firstPartMs: Type.Integer({ default: 120_000, minimum: 1, description: 'Until the first payload part.' }),
+    partMs: Type.Integer({
+      default: 60_000,
+      minimum: 1,
+      description: 'Between payload parts; heartbeats do not count.',
+    }),
+    totalMs: Type.Integer({ default: 600_000, minimum: 1, description: 'The whole call.' }),
+  },
+  strict,
+);
+
+export const ModelConfig = Type.Object(
+  {
+    id: Alias('Our name for the model'),
+    provider: Provider,
+    baseUrl: Type.Optional(
+      Type.String({ pattern: '^https?://', description: 'Up to and with /v1; not for provider sim.' }),
+    ),
+    model: Type.Optional(Type.String({ minLength: 1, description: 'The upstream’s name for it; default is the id.' })),
+    apiKey: Type.Optional(Type.String({ minLength: 1, description: 'A secret: ${ENV_NAME} or file:/path.' })),
+    description: Type.String({ default: '', description: 'Shown in /v1/models and read by routers.' }),
+    revision: Type.String({
+      default: '',
+      description: 'Change it when the model behind the name changes; part of every statistic’s key.',
+    }),
+    price: Type.Optional(
+      Type.Object(
+        {
+          inputUsdPerMTok: Type.Number({ minimum: 0, description: 'USD per million input tokens.' }),
+          outputUsdPerMTok: Type.Number({ minimum: 0, description: 'USD per million output tokens.' }),
+        },
+        strict,
+      ),
+    ),
+    capabilities: Type.Optional(Capabilities),
+    timeouts: TimeoutsConfig,
+    retries: Type.Integer({
+      default: 2,
+      minimum: 0,
+      maximum: 10,
+      description: 'Further attempts after a retryable failure, before the first part.',
+    }),
+    connections: Type.Integer({ default: 256, minimum: 1, description: 'Most connections to this upstream.' }),
+    delays: Type.Boolean({ default: true, description: 'Provider sim only: whether it takes its simulated time.' }),
+    failures: Type.Boolean({ default: true, description: 'Provider sim only: whether its simulated faults happen.' }),
+  },
+  strict,
+);
+
+export const PoolConfig = Type.Object(
+  {
+    id: Alias('Name of the pool'),
+    members: Type.Array(Type.String(), {
+      minItems: 1,
+      maxItems: 20,
+      uniqueItems: true,
+      description: 'Model ids in canonical order, strongest first: the order fills roles and breaks ties.',
+    }),
+  },
+  strict,
+);
+
+export const OverrideField = Type.Union([
+  Type.Literal('coalition'),
+  Type.Literal('options'),
+  Type.Literal('budget'),
+  Type.Literal('seed'),
+  Type.Literal('trace'),
+]);
+
+export const SystemConfig = Type.Object(
+  {
+    id: Alias('Clients ask for consort/<id>'),
+    pool: Type.String({ description: 'A pool’s id.' }),
+    protocol: Type.String({ description: 'A protocol’s name; docs/protocols.md lists them.' }),
+    options: Type.Record(Type.String(), Type.Unknown(), { default: {}, description: 'The protocol’s options.' }),
+    budget: Type.Object(
+      {
+        calls: Type.Integer({ default: 32, minimum: 1, description: 'Most upstream calls of one request.' }),
+        deadlineMs: Type.Integer({ default: 120_000, minimum: 1, description: 'Longest run of one request.' }),
+        costUsd: Type.Optional(
+          Type.Number({ exclusiveMinimum: 0, description: 'Most that one request may cost; none is no limit.' }),
+        ),
+      },
+      strict,
+    ),
+    reward: Type.Optional(
+      Type.Object(
+        {
+          verifier: Type.String({ description: 'Grades requests that bring a gold answer without a verifier.' }),
+          params: Type.Record(Type.String(), Type.Unknown(), { default: {}, description: 'The verifier’s parameters.' }),
+        },
+        strict,
+      ),
+    ),
+    overrides: Type.Array(OverrideField, {
+      default: ['coalition', 'options', 'budget', 'seed', 'trace'],
+      description: 'What a request may set in its consort field; a budget can only be lowered.',
+    }),
+  },
+  strict,
+);
+
+export const Config = Type.Object(
+  {
+    server: ServerConfig,
+    store: StoreConfig,
+    auth: AuthConfig,
+    models: Type.Array(ModelConfig, { default: [], description: 'Every model that can be called.' }),
+    pools: Type.Array(PoolConfig, { default: [], description: 'Groups of models.' }),
+    systems: Type.Array(SystemConfig, { default: [], description: 'A pool with a protocol: a virtual model.' }),
+  },
+  strict,
+);
+export type Config = Static<typeof Config>;
+export type ServerConfig = Static<typeof ServerConfig>;
+export type StoreConfig = Static<typeof StoreConfig>;
+export type KeyConfig = Static<typeof KeyConfig>;
+export type AuthConfig = Static<typeof AuthConfig>;
+export type TimeoutsConfig = Static<typeof TimeoutsConfig>;
+export type ModelConfig = Static<typeof ModelConfig>;
+export type PoolConfig = Static<typeof PoolConfig>;
+export type SystemConfig = Static<typeof SystemConfig>;
+export type OverrideField = Static<typeof OverrideField>;

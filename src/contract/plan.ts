@@ -1,0 +1,87 @@
+/** What will be run for one request: decided once, recorded whole, never changed while it runs. */
+import Type, { type Static } from 'typebox';
+
+/** The upstream dialects. A new one is a file in `gateway/upstreams/` and a word here. */
+export const Provider = Type.Union([Type.Literal('openai-compatible'), Type.Literal('sim')]);
+export type Provider = Static<typeof Provider>;
+
+/** Prices in micro-USD per million tokens (10⁻⁶ USD per 10⁶ tokens), so that money inside stays integer. */
+export const Price = Type.Object({ inputMicros: Type.Integer(), outputMicros: Type.Integer() });
+export type Price = Static<typeof Price>;
+
+/** What an endpoint can do; absent means "not known to". */
+export const Capabilities = Type.Object({
+  tokenIds: Type.Optional(Type.Boolean()),
+  logprobs: Type.Optional(Type.Integer({ minimum: 0, maximum: 20 })),
+  tools: Type.Optional(Type.Boolean()),
+  images: Type.Optional(Type.Boolean()),
+  context: Type.Optional(Type.Integer({ minimum: 1 })),
+});
+export type Capabilities = Static<typeof Capabilities>;
+
+/** One model of a pool, as a plan sees it. `revision` changes when anything that can change its answers does. */
+export const Member = Type.Object({
+  alias: Type.String(),
+  model: Type.String(),
+  upstream: Type.String(),
+  provider: Provider,
+  revision: Type.String(),
+  price: Price,
+  capabilities: Capabilities,
+});
+export type Member = Static<typeof Member>;
+
+/** Hard limits of one run. */
+export const Budget = Type.Object({
+  calls: Type.Integer({ minimum: 1 }),
+  costMicros: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+  deadlineMs: Type.Integer({ minimum: 1 }),
+});
+export type Budget = Static<typeof Budget>;
+
+/** Who chose the coalition, and with what probability at that moment. */
+export const Choice = Type.Object({
+  source: Type.Union([
+    Type.Literal('config'),
+    Type.Literal('client'),
+    Type.Literal('design'),
+    Type.Literal('inline'),
+  ]),
+  propensity: Type.Union([Type.Number({ exclusiveMinimum: 0, maximum: 1 }), Type.Null()]),
+});
+
+/** Why this coalition was run. `live` is a client's ordinary request. */
+export const Design = Type.Union([
+  Type.Literal('live'),
+  Type.Literal('loo'),
+  Type.Literal('duel'),
+  Type.Literal('full'),
+]);
+export type Design = Static<typeof Design>;
+
+export const Plan = Type.Object({
+  v: Type.Literal(1),
+  id: Type.String(),
+  asked: Type.String(),
+  system: Type.String(),
+  protocol: Type.Object({ name: Type.String(), version: Type.Integer() }),
+  protocolRevision: Type.String(),
+  pool: Type.Object({ id: Type.String(), revision: Type.String(), size: Type.Integer({ minimum: 1 }) }),
+  /** The coalition, in the pool's canonical order. */
+  members: Type.Array(Member),
+  /** Bit i is the pool's i-th member. */
+  mask: Type.Integer({ minimum: 1 }),
+  options: Type.Record(Type.String(), Type.Unknown()),
+  budget: Budget,
+  seed: Type.String(),
+  replicate: Type.Integer({ minimum: 0 }),
+  promptInstance: Type.String(),
+  cluster: Type.String(),
+  tenant: Type.String(),
+  choice: Choice,
+  design: Design,
+  parent: Type.Optional(Type.String()),
+  configHash: Type.String(),
+  simulated: Type.Boolean(),
+});
+export type Plan = Static<typeof Plan>;

@@ -1,0 +1,97 @@
+/** What is remembered, as interfaces: each has a SQLite and a Redis implementation that pass one suite. */
+import type { Estimate } from './estimate.ts';
+import type { Outcome } from './outcome.ts';
+import type { Reward } from './reward.ts';
+
+export type LedgerEntry =
+  | { readonly kind: 'outcome'; readonly pool: string; readonly outcome: Outcome }
+  | { readonly kind: 'reward'; readonly pool: string; readonly reward: Reward };
+
+export interface Delivery {
+  /** `<milliseconds>-<sequence>`, increasing within a pool. */
+  readonly id: string;
+  readonly entry: LedgerEntry;
+  /** 1 on the first delivery; more when a consumer died or failed before it acknowledged. */
+  readonly deliveries: number;
+}
+
+/** The append-only record of one deployment. */
+export interface Ledger {
+  /** Idempotent by outcome id. A repeated reward is kept and is a no-op or a revision for the tallies. */
+  append(entries: readonly LedgerEntry[]): Promise<void>;
+  /** Entries after `after` (`'0-0'` for all), oldest first, without any group. */
+  read(pool: string, after: string, count: number): Promise<Delivery[]>;
+  /**
+   * The next entries for a consumer of a group: first those that a consumer left unacknowledged for longer than
+   * `claimIdleMs`, then new ones, waiting up to `blockMs` for one. A group starts at the beginning of the pool.
+   */
+  follow(options: FollowOptions): Promise<Delivery[]>;
+  /** For entries that no tally acknowledges. */
+  acknowledge(pool: string, group: string, ids: readonly string[]): Promise<void>;
+  outcome(id: string): Promise<Outcome | undefined>;
+  pools(): Promise<string[]>;
+}
+
+export interface FollowOptions {
+  readonly pool: string;
+  readonly group: string;
+  readonly consumer: string;
+  readonly count: number;
+  readonly blockMs: number;
+  readonly claimIdleMs: number;
+}
+
+/** Names one set of running sums: same pool version, protocol version, task, reward source and day. */
+export interface TallyKey {
+  readonly pool: string;
+  readonly poolRevision: string;
+  readonly system: string;
+  readonly protocolRevision: string;
+  readonly task: string;
+  readonly source: string;
+  /** UTC day, `YYYY-MM-DD`. */
+  readonly bucket: string;
+}
+
+export interface TallyEvent {
+  readonly key: TallyKey;
+  readonly group: string;
+  readonly entryId: string;
+  readonly promptInstance: string;
+  readonly mask: number;
+  /** Pool size. */
+  readonly n: number;
+  readonly replicate: number;
+  /** Reward × 10,000, rounded; null when there is none. */
+  readonly reward: number | null;
+  /** `d`: half of a duel; `f`: part of a full panel; `-`: anything else. */
+  readonly design: 'd' | 'f' | '-';
+}
+
+/**
+ * Exact integer sums per coalition (field meanings: docs/reference/data-model.md). `apply` is idempotent by
+ * (promptInstance, mask, replicate) and entry id: an older or equal id changes nothing, a newer one replaces the
+ * old contribution. It acknowledges the entry for its group in the same step.
+ */
+export interface Tallies {
+  apply(event: TallyEvent): Promise<'new' | 'revised' | 'duplicate'>;
+  keys(filter: { readonly pool?: string; readonly system?: string }): Promise<TallyKey[]>;
+  /** Sums as BigInt, by field. */
+  read(key: TallyKey): Promise<Map<string, bigint>>;
+}
+
+export interface Estimates {
+  /** Replaces all estimates of (system, task, source). */
+  publish(system: string, task: string, source: string, estimates: readonly Estimate[]): Promise<void>;
+  query(filter: { readonly system?: string; readonly task?: string }): Promise<Estimate[]>;
+}
+
+export interface Store {
+  readonly kind: 'sqlite' | 'redis';
+  readonly ledger: Ledger;
+  readonly tallies: Tallies;
+  readonly estimates: Estimates;
+  /** Rejects with `store_unavailable` when it does not answer. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
