@@ -1,5 +1,6 @@
 /** One question to one model, and what came of it. */
 import type { ChatMessage, Sampling, Usage } from './chat.ts';
+import type { ConsortError } from './errors.ts';
 import type { CallStatus, Emit, FinishReason, Message, Part } from './part.ts';
 import type { Member } from './plan.ts';
 
@@ -41,10 +42,7 @@ export interface Answer {
 export interface Absence {
   readonly absent: true;
   readonly status: Exclude<CallStatus, 'ok'>;
-  readonly code: string;
-  readonly message: string;
-  /** The upstream's HTTP status, where it gave one. */
-  readonly httpStatus?: number;
+  readonly error: ConsortError;
 }
 
 export function isAbsent(result: Answer | Absence): result is Absence {
@@ -64,8 +62,26 @@ export interface Reply extends AsyncIterable<Part> {
 /** The one capability of a protocol: starts the call at once. */
 export type Ask = (call: Call) => Reply;
 
+/** What is learnt about a call on its way down, for its record. The decorators that know write here. */
+export interface CallNote {
+  attempts: number;
+  reused: boolean;
+  /** What failed attempts used up; the answer's own usage is not in it. */
+  lostUsage: Usage;
+}
+
+/** One call on its way through the decorators. */
+export interface Exchange {
+  readonly call: Call;
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+  /** Whether parts are wanted as they come; without it the upstream may answer whole. */
+  readonly stream: boolean;
+  readonly note: CallNote;
+}
+
 /**
  * What decorators wrap: runs one call to its end, emitting parts on the way. Rejects with a catalogue error.
  * Undici's `dispatch => dispatch` is the model: every concern is a function from one Send to another.
  */
-export type Send = (call: Call, emit: Emit, signal: AbortSignal) => Promise<Answer>;
+export type Send = (exchange: Exchange) => Promise<Answer>;

@@ -21,7 +21,14 @@ export type Random = (label: string) => number;
 /** A fresh UUIDv7 (RFC 9562). */
 export type NewId = () => string;
 
+/**
+ * Calls of one prompt that several coalitions may share. Keys are made by the engine from everything that can
+ * change an answer; whoever runs the coalitions of one prompt makes one and drops it with the prompt.
+ */
+export type SharedCalls = Map<string, Promise<Answer>>;
+
 export interface RunOptions {
+  readonly share?: SharedCalls;
   readonly emit?: Emit;
   readonly signal: AbortSignal;
   /** Whether the client wants words as they come; without it upstreams may answer whole. */

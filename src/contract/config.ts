@@ -12,7 +12,12 @@ const Alias = (description: string) =>
 export const ServerConfig = Type.Object(
   {
     host: Type.String({ default: '127.0.0.1', description: 'Address of the public port.' }),
-    port: Type.Integer({ default: 8080, minimum: 0, maximum: 65535, description: 'Public port; 0 picks a free one.' }),
+    port: Type.Integer({
+      default: 8080,
+      minimum: 0,
+      maximum: 65535,
+      description: 'Public port; 0 picks a free one.',
+    }),
     adminHost: Type.String({ default: '127.0.0.1', description: 'Address of the admin port.' }),
     adminPort: Type.Integer({
       default: 9464,
@@ -21,9 +26,21 @@ export const ServerConfig = Type.Object(
       description: 'Port of /livez, /readyz, /startupz and /metrics; 0 picks a free one.',
     }),
     maxBodyBytes: Type.Integer({ default: 8_388_608, minimum: 1024, description: 'Largest request body.' }),
-    maxStreamSeconds: Type.Integer({ default: 540, minimum: 1, description: 'Longest life of one response.' }),
-    heartbeatSeconds: Type.Integer({ default: 15, minimum: 1, description: 'Silence before a heartbeat comment.' }),
-    drainSeconds: Type.Integer({ default: 30, minimum: 0, description: 'Time that running requests get at SIGTERM.' }),
+    maxStreamSeconds: Type.Integer({
+      default: 540,
+      minimum: 1,
+      description: 'Longest life of one response.',
+    }),
+    heartbeatSeconds: Type.Integer({
+      default: 15,
+      minimum: 1,
+      description: 'Silence before a heartbeat comment.',
+    }),
+    drainSeconds: Type.Integer({
+      default: 30,
+      minimum: 0,
+      description: 'Time that running requests get at SIGTERM.',
+    }),
     inlinePlans: Type.Boolean({
       default: false,
       description: 'Whether clients may ask for consort/<protocol>:<alias>+<alias>.',
@@ -39,7 +56,11 @@ export const StoreConfig = Type.Object(
       pattern: '^(sqlite:.+|rediss?://.+)$',
       description: 'sqlite:<file>, redis://… or rediss://…',
     }),
-    retentionDays: Type.Integer({ default: 30, minimum: 1, description: 'Age at which outcomes may be dropped.' }),
+    retentionDays: Type.Integer({
+      default: 30,
+      minimum: 1,
+      description: 'Age at which outcomes may be dropped.',
+    }),
     spoolDirectory: Type.String({
       default: '.consort/spool',
       description: 'Where outcomes wait until the store has them.',
@@ -57,7 +78,10 @@ export const KeyConfig = Type.Object(
   {
     name: Alias('Shown in records and logs instead of the key'),
     sha256: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Hex SHA-256 of the key.' }),
-    models: Type.Array(Type.String(), { default: ['*'], description: 'Model patterns; * matches any characters.' }),
+    models: Type.Array(Type.String(), {
+      default: ['*'],
+      description: 'Model patterns; * matches any characters.',
+    }),
     permissions: Type.Array(Type.Union([Type.Literal('score')]), {
       default: [],
       description: 'score: may send gold, verifier and design, and post feedback.',
@@ -95,7 +119,9 @@ export const ModelConfig = Type.Object(
     baseUrl: Type.Optional(
       Type.String({ pattern: '^https?://', description: 'Up to and with /v1; not for provider sim.' }),
     ),
-    model: Type.Optional(Type.String({ minLength: 1, description: 'The upstream’s name for it; default is the id.' })),
+    model: Type.Optional(
+      Type.String({ minLength: 1, description: 'The upstream’s name for it; default is the id.' }),
+    ),
     apiKey: Type.Optional(Type.String({ minLength: 1, description: 'A secret: ${ENV_NAME} or file:/path.' })),
     description: Type.String({ default: '', description: 'Shown in /v1/models and read by routers.' }),
     revision: Type.String({
@@ -119,9 +145,19 @@ export const ModelConfig = Type.Object(
       maximum: 10,
       description: 'Further attempts after a retryable failure, before the first part.',
     }),
-    connections: Type.Integer({ default: 256, minimum: 1, description: 'Most connections to this upstream.' }),
-    delays: Type.Boolean({ default: true, description: 'Provider sim only: whether it takes its simulated time.' }),
-    failures: Type.Boolean({ default: true, description: 'Provider sim only: whether its simulated faults happen.' }),
+    connections: Type.Integer({
+      default: 256,
+      minimum: 1,
+      description: 'Most connections to this upstream.',
+    }),
+    delays: Type.Boolean({
+      default: true,
+      description: 'Provider sim only: whether it takes its simulated time.',
+    }),
+    failures: Type.Boolean({
+      default: true,
+      description: 'Provider sim only: whether its simulated faults happen.',
+    }),
   },
   strict,
 );
@@ -152,13 +188,23 @@ export const SystemConfig = Type.Object(
     id: Alias('Clients ask for consort/<id>'),
     pool: Type.String({ description: 'A pool’s id.' }),
     protocol: Type.String({ description: 'A protocol’s name; docs/protocols.md lists them.' }),
-    options: Type.Record(Type.String(), Type.Unknown(), { default: {}, description: 'The protocol’s options.' }),
+    options: Type.Record(Type.String(), Type.Unknown(), {
+      default: {},
+      description: 'The protocol’s options.',
+    }),
     budget: Type.Object(
       {
         calls: Type.Integer({ default: 32, minimum: 1, description: 'Most upstream calls of one request.' }),
-        deadlineMs: Type.Integer({ default: 120_000, minimum: 1, description: 'Longest run of one request.' }),
+        deadlineMs: Type.Integer({
+          default: 120_000,
+          minimum: 1,
+          description: 'Longest run of one request.',
+        }),
         costUsd: Type.Optional(
-          Type.Number({ exclusiveMinimum: 0, description: 'Most that one request may cost; none is no limit.' }),
+          Type.Number({
+            exclusiveMinimum: 0,
+            description: 'Most that one request may cost; none is no limit.',
+          }),
         ),
       },
       strict,
@@ -166,8 +212,13 @@ export const SystemConfig = Type.Object(
     reward: Type.Optional(
       Type.Object(
         {
-          verifier: Type.String({ description: 'Grades requests that bring a gold answer without a verifier.' }),
-          params: Type.Record(Type.String(), Type.Unknown(), { default: {}, description: 'The verifier’s parameters.' }),
+          verifier: Type.String({
+            description: 'Grades requests that bring a gold answer without a verifier.',
+          }),
+          params: Type.Record(Type.String(), Type.Unknown(), {
+            default: {},
+            description: 'The verifier’s parameters.',
+          }),
         },
         strict,
       ),
@@ -187,7 +238,10 @@ export const Config = Type.Object(
     auth: AuthConfig,
     models: Type.Array(ModelConfig, { default: [], description: 'Every model that can be called.' }),
     pools: Type.Array(PoolConfig, { default: [], description: 'Groups of models.' }),
-    systems: Type.Array(SystemConfig, { default: [], description: 'A pool with a protocol: a virtual model.' }),
+    systems: Type.Array(SystemConfig, {
+      default: [],
+      description: 'A pool with a protocol: a virtual model.',
+    }),
   },
   strict,
 );

@@ -33,14 +33,22 @@ const service = (status: number, retryable: boolean, message: string, remedy: st
 export const CATALOGUE = {
   invalid_request: request(400, '%s: %s', 'Correct the named field; the HTTP reference lists what it takes.'),
   invalid_json: request(400, 'The body is not valid JSON: %s', 'Send one JSON object, UTF-8 encoded.'),
-  body_too_large: request(413, 'The body is larger than %s bytes', 'Send less, or raise server.maxBodyBytes.'),
+  body_too_large: request(
+    413,
+    'The body is larger than %s bytes',
+    'Send less, or raise server.maxBodyBytes.',
+  ),
   unsupported_media_type: request(415, 'Content type %s is not read here', 'Send application/json.'),
   not_supported: request(
     400,
     '%s: %s cannot be honoured by %s',
     'Leave the field out, or ask for a model that can honour it.',
   ),
-  model_not_found: request(404, 'There is no model %s', 'GET /v1/models lists the models that this key may use.'),
+  model_not_found: request(
+    404,
+    'There is no model %s',
+    'GET /v1/models lists the models that this key may use.',
+  ),
   route_not_found: request(404, 'There is nothing at %s %s', 'The HTTP reference lists the routes.'),
   outcome_not_found: request(
     404,
@@ -92,7 +100,12 @@ export const CATALOGUE = {
     'The run would go over its budget: %s',
     'Raise the system’s budget, or ask for less.',
   ),
-  deadline: service(504, true, 'The run did not finish within %s ms', 'Raise budget.deadlineMs, or ask for less.'),
+  deadline: service(
+    504,
+    true,
+    'The run did not finish within %s ms',
+    'Raise budget.deadlineMs, or ask for less.',
+  ),
   upstream_unreachable: service(
     502,
     true,
@@ -100,7 +113,12 @@ export const CATALOGUE = {
     'Check models[].baseUrl and that the server is up.',
   ),
   upstream_status: service(502, true, 'Model %s answered HTTP %s: %s', 'See the upstream’s message.'),
-  upstream_timeout: service(504, true, 'Model %s sent nothing for %s ms (%s)', 'Raise models[].timeouts, or retry.'),
+  upstream_timeout: service(
+    504,
+    true,
+    'Model %s sent nothing for %s ms (%s)',
+    'Raise models[].timeouts, or retry.',
+  ),
   upstream_truncated: service(
     502,
     true,
@@ -113,7 +131,12 @@ export const CATALOGUE = {
     'Model %s sent what is not a chat completion: %s',
     'Check that models[].baseUrl points at an OpenAI-compatible API.',
   ),
-  upstream_error: service(502, true, 'Model %s reported an error inside its stream: %s', 'See the upstream’s message.'),
+  upstream_error: service(
+    502,
+    true,
+    'Model %s reported an error inside its stream: %s',
+    'See the upstream’s message.',
+  ),
   upstream_empty: service(502, true, 'Model %s gave an empty answer', 'Retry, or raise max_tokens.'),
   members_failed: service(
     502,
@@ -127,11 +150,28 @@ export const CATALOGUE = {
   internal: service(500, false, 'Something unforeseen went wrong (%s)', 'Report it with the request id.'),
   usage: request(400, '%s', 'Run `consort help` for the commands and flags.'),
   config_invalid: request(400, '%s: %s', '%s'),
-  config_unreadable: request(400, 'The config file %s cannot be read: %s', 'Check the path and its permissions.'),
+  config_unreadable: request(
+    400,
+    'The config file %s cannot be read: %s',
+    'Check the path and its permissions.',
+  ),
   file_unreadable: request(400, 'The file %s cannot be read: %s', 'Check the path and its permissions.'),
-  tasks_invalid: request(400, '%s line %s: %s', 'Task files are JSON lines; docs/evaluation.md shows the fields.'),
-  game_invalid: request(400, 'The game is not usable: %s', 'Give a finite value for every coalition of the players.'),
-  sandbox_port: service(500, false, 'Port %s on %s is taken', 'Stop what listens there, or choose another with --port.'),
+  tasks_invalid: request(
+    400,
+    '%s line %s: %s',
+    'Task files are JSON lines; docs/evaluation.md shows the fields.',
+  ),
+  game_invalid: request(
+    400,
+    'The game is not usable: %s',
+    'Give a finite value for every coalition of the players.',
+  ),
+  sandbox_port: service(
+    500,
+    false,
+    'Port %s on %s is taken',
+    'Stop what listens there, or choose another with --port.',
+  ),
   redis_missing: service(
     500,
     false,
@@ -166,7 +206,13 @@ export class ConsortError extends Error {
   constructor(
     code: ErrorCode,
     details: readonly unknown[] = [],
-    more: { param?: string; status?: number; cause?: unknown; retryAfterMs?: number; retryable?: boolean } = {},
+    more: {
+      param?: string;
+      status?: number;
+      cause?: unknown;
+      retryAfterMs?: number;
+      retryable?: boolean;
+    } = {},
   ) {
     const entry: Entry = CATALOGUE[code];
     const values = details.map(String);
@@ -188,7 +234,9 @@ export class ConsortError extends Error {
   /** Wraps what was thrown: a catalogue error stays, anything else is `internal` with its cause kept. */
   static from(thrown: unknown): ConsortError {
     if (ConsortError.is(thrown)) return thrown;
-    return new ConsortError('internal', [thrown instanceof Error ? thrown.name : typeof thrown], { cause: thrown });
+    return new ConsortError('internal', [thrown instanceof Error ? thrown.name : typeof thrown], {
+      cause: thrown,
+    });
   }
 
   toBody(): ErrorBody {

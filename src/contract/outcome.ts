@@ -32,7 +32,11 @@ export const CallRecord = Type.Object({
 });
 export type CallRecord = Static<typeof CallRecord>;
 
-export const AbsenceRecord = Type.Object({ member: Type.String(), status: Type.String(), code: Type.String() });
+export const AbsenceRecord = Type.Object({
+  member: Type.String(),
+  status: Type.String(),
+  code: Type.String(),
+});
 export type AbsenceRecord = Static<typeof AbsenceRecord>;
 
 export const OutcomeStatus = Type.Union([

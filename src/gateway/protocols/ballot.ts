@@ -1,0 +1,46 @@
+/**
+ * Counting answers. What is compared is the extracted answer in its canonical form; an answer from which nothing
+ * can be read is no vote. Ties go by the declared rule, which never looks at the order of arrival.
+ */
+import type { Random } from '../../contract/capabilities.ts';
+import type { Task } from '../../contract/task.ts';
+import { canonical, extractAnswer } from '../../scoring/rewards/extract.ts';
+import type { Contribution } from './ask-all.ts';
+
+export type Ties = 'priority' | 'random';
+
+/** What this text votes for, or undefined. With named choices, a choice's full text counts as its letter. */
+export function voteOf(text: string, task: Task): string | undefined {
+  const extracted = extractAnswer(text);
+  if (!extracted) return undefined;
+  const vote = canonical(extracted.answer);
+  if (vote === '') return undefined;
+  for (const [letter, choice] of Object.entries(task.choices ?? {})) {
+    const name = canonical(letter);
+    if (vote === name || vote === `(${name})` || vote === canonical(choice)) return name;
+  }
+  return vote;
+}
+
+/**
+ * The contribution that carries the most common vote: of its supporters the first in pool order. When no vote
+ * can be read at all, the first contribution stands. `priority` gives a tie to the vote of the earliest
+ * supporter; `random` to one of the tied votes, uniformly, the same for the same prompt.
+ *
+ * @param contributions in pool order; at least one
+ */
+export function winner(
+  contributions: readonly Contribution[],
+  task: Task,
+  ties: Ties,
+  random: Random,
+): Contribution {
+  const supporters = Map.groupBy(contributions, ({ answer }) => voteOf(answer.message.text, task));
+  supporters.delete(undefined);
+  const most = Math.max(...[...supporters.values()].map((group) => group.length));
+  const tied = [...supporters].filter(([, group]) => group.length === most);
+  if (ties === 'random') tied.sort(([a], [b]) => random(`tie/${a}`) - random(`tie/${b}`));
+  const first = tied[0]?.[1][0] ?? contributions[0];
+  if (!first) throw new TypeError('winner needs at least one contribution');
+  return first;
+}

@@ -1,0 +1,8 @@
+/** The list of protocols: the only place besides its own file where a protocol's name occurs. */
+import { debate } from './debate.ts';
+import { fuse } from './fuse.ts';
+import type { Protocol } from './protocol.ts';
+import { single } from './single.ts';
+import { vote } from './vote.ts';
+
+export const protocols: readonly Protocol[] = [single, vote, debate, fuse];

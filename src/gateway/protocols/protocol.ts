@@ -1,0 +1,85 @@
+/**
+ * The one interface of a collaboration method. A protocol is pure: it knows no clock, no chance but the one
+ * handed in, no retries and no model names. Add one as a file here, a line in `index.ts`, a row in
+ * docs/protocols.md; the conformance suite in test/conformance/protocol.ts does the rest.
+ */
+import type { TObject } from 'typebox';
+import type { Answer, Ask } from '../../contract/call.ts';
+import type { Random } from '../../contract/capabilities.ts';
+import type { Part } from '../../contract/part.ts';
+import type { Member } from '../../contract/plan.ts';
+import type { Task } from '../../contract/task.ts';
+
+/** What remains of the run's budget. */
+export interface Left {
+  readonly calls: number;
+  readonly ms: number;
+}
+
+export interface ProtocolContext {
+  readonly ask: Ask;
+  readonly random: Random;
+  readonly left: () => Left;
+}
+
+/** The most a run can take: calls in all, calls in sequence, calls side by side. */
+export interface Shape {
+  readonly calls: number;
+  readonly path: number;
+  readonly widest: number;
+}
+
+export type Options = Readonly<Record<string, unknown>>;
+
+export interface Protocol {
+  readonly name: string;
+  /** Goes up when prompts, roles or rules change: it is part of every statistic's key. */
+  readonly version: number;
+  readonly summary: string;
+  /** Paper or tradition it comes from. */
+  readonly source: string;
+  readonly options: TObject;
+  /** Whether words can reach the client before the run ends. */
+  readonly streams: boolean;
+  /** Whether tools may be offered: only where one member speaks and the others cannot call them. */
+  readonly tools: boolean;
+  /**
+   * What coalitions of one prompt can share: `A` all values follow from each member's own answers, `B` first
+   * answers are shared and one call a coalition is not, `C` prompts depend on the coalition from round 2.
+   */
+  readonly reuse: 'A' | 'B' | 'C';
+  /**
+   * Whether the order of the pool changes nothing but who fills a role or wins a declared tie: then the value of
+   * a coalition does not depend on the order of its members when the ties are random.
+   */
+  readonly symmetric: (options: Options) => boolean;
+  readonly describe: (options: Options, members: number) => Shape;
+  /** `team` is the coalition in the pool's order: the first is the first choice for every role. */
+  readonly run: (
+    task: Task,
+    team: readonly Member[],
+    options: Options,
+    context: ProtocolContext,
+  ) => AsyncGenerator<Part, Answer>;
+}
+
+/**
+ * Ties a protocol's options schema to the options its functions receive, and hides the type from the list.
+ * Options are checked against the schema before a plan exists.
+ */
+export function defineProtocol<O extends object>(definition: {
+  readonly [K in keyof Protocol]: K extends 'describe'
+    ? (options: O, members: number) => Shape
+    : K extends 'symmetric'
+      ? (options: O) => boolean
+      : K extends 'run'
+        ? (
+            task: Task,
+            team: readonly Member[],
+            options: O,
+            context: ProtocolContext,
+          ) => AsyncGenerator<Part, Answer>
+        : Protocol[K];
+}): Protocol {
+  return definition as Protocol;
+}

@@ -1,0 +1,48 @@
+/**
+ * single: one member answers, streamed through as it speaks.
+ *
+ * Source: the baseline of every comparison. Cost: 1 call, path 1. Role: the first member of the coalition
+ * answers; should it fail before its first word, the next takes over. Loses when no member is good at the task.
+ */
+import Type from 'typebox';
+import type { Answer, Call } from '../../contract/call.ts';
+import type { Part } from '../../contract/part.ts';
+import type { Member } from '../../contract/plan.ts';
+import type { Task } from '../../contract/task.ts';
+import { callOf, speak } from './ask-all.ts';
+import { defineProtocol, type ProtocolContext } from './protocol.ts';
+
+/** The plain call: the conversation as the client sent it. Every protocol's form for a coalition of one. */
+export function plainCall(task: Task, member: Member): Call {
+  const call = callOf(task, member, {
+    slot: `answer/${member.alias}`,
+    purpose: 'answer',
+    messages: task.messages,
+    canReachClient: true,
+    speaks: true,
+    tools: true,
+  });
+  return task.passThrough ? { ...call, extra: task.passThrough } : call;
+}
+
+export async function* answerAlone(
+  task: Task,
+  order: readonly Member[],
+  context: ProtocolContext,
+): AsyncGenerator<Part, Answer> {
+  return yield* speak(order, (member) => plainCall(task, member), context);
+}
+
+export const single = defineProtocol({
+  name: 'single',
+  version: 1,
+  summary: 'One member answers; the next takes over if it fails.',
+  source: 'baseline',
+  options: Type.Object({}, { additionalProperties: false }),
+  streams: true,
+  tools: true,
+  reuse: 'A',
+  symmetric: () => false,
+  describe: (_options: object, members: number) => ({ calls: members, path: members, widest: 1 }),
+  run: (task, team, _options, context) => answerAlone(task, team, context),
+});
