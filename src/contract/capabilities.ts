@@ -1,5 +1,6 @@
 /** What the rooms are handed instead of reaching for it: time, chance, names, a running system. */
 import type { Answer } from './call.ts';
+import type { ConsortError } from './errors.ts';
 import type { Outcome } from './outcome.ts';
 import type { Emit } from './part.ts';
 import type { Plan } from './plan.ts';
@@ -39,8 +40,9 @@ export interface RunOptions {
 
 export interface RunResult {
   readonly outcome: Outcome;
-  /** Absent when the run failed; then `outcome.errorCode` says why. */
   readonly answer?: Answer;
+  /** Why there is no answer, or why nobody heard it. */
+  readonly error?: ConsortError;
 }
 
 /** The whole system as one function: scoring and policy run it without knowing the gateway. Never rejects. */

@@ -11,7 +11,7 @@ export interface Delivery {
   /** `<milliseconds>-<sequence>`, increasing within a pool. */
   readonly id: string;
   readonly entry: LedgerEntry;
-  /** 1 on the first delivery; more when a consumer died or failed before it acknowledged. */
+  /** 1 on the first delivery; more when a consumer died or failed before it acknowledged; 0 outside any group. */
   readonly deliveries: number;
 }
 
@@ -30,6 +30,11 @@ export interface Ledger {
   acknowledge(pool: string, group: string, ids: readonly string[]): Promise<void>;
   outcome(id: string): Promise<Outcome | undefined>;
   pools(): Promise<string[]>;
+  /**
+   * Drops what was appended before `beforeMs` and every group has acknowledged, and gives how many entries that
+   * were. Call it now and then; what no group has seen or some group still holds stays.
+   */
+  trim(beforeMs: number): Promise<number>;
 }
 
 export interface FollowOptions {
@@ -71,7 +76,8 @@ export interface TallyEvent {
 /**
  * Exact integer sums per coalition (field meanings: docs/reference/data-model.md). `apply` is idempotent by
  * (promptInstance, mask, replicate) and entry id: an older or equal id changes nothing, a newer one replaces the
- * old contribution. It acknowledges the entry for its group in the same step.
+ * old contribution. It acknowledges the entry for its group in the same step. All that a prompt instance
+ * contributes stands in the bucket of its first event, so that a revision after midnight retracts where it added.
  */
 export interface Tallies {
   apply(event: TallyEvent): Promise<'new' | 'revised' | 'duplicate'>;

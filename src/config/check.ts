@@ -1,0 +1,131 @@
+/** Everything that a schema cannot say: names that must exist, options that a protocol must know. */
+import { Compile } from 'typebox/compile';
+import Value from 'typebox/value';
+import { Config, type SystemConfig } from '../contract/config.ts';
+import { ConsortError } from '../contract/errors.ts';
+import type { Problem } from './problem.ts';
+import { nameOf } from './secrets.ts';
+
+/** The kinds that the other rooms offer; handed in, because config imports none of them. */
+export interface Known {
+  readonly protocols: readonly string[];
+  readonly verifiers: readonly string[];
+  /** @throws a catalogue error when the options do not fit the protocol, or name members outside the pool */
+  readonly checkOptions: (system: SystemConfig, members: readonly string[]) => void;
+}
+
+const schema = Compile(Config);
+
+export interface Checked {
+  /** Set when there are no problems. */
+  readonly config?: Config;
+  readonly problems: readonly Problem[];
+}
+
+/** Fills in defaults and checks a document whose references are resolved. */
+export function checkDocument(document: unknown, known: Known): Checked {
+  const filled: unknown = Value.Default(Config, structuredClone(document ?? {}));
+  if (!schema.Check(filled)) return { problems: schemaProblems(filled) };
+  const problems = [...duplicates(filled), ...references(filled, known)];
+  return problems.length > 0 ? { problems } : { config: filled, problems };
+}
+
+function schemaProblems(document: unknown): Problem[] {
+  const problems = new Map<string, Problem>();
+  for (const { instancePath, keyword, message } of schema.Errors(document)) {
+    if (keyword === 'additionalProperties') continue;
+    const { path, value } = locate(document, instancePath);
+    const unknown = keyword === 'boolean';
+    const found = value === undefined ? 'nothing' : JSON.stringify(value);
+    problems.set(path, {
+      path,
+      message: unknown ? 'is not a known field' : `${message}, found ${found}`,
+      remedy: unknown
+        ? 'Remove it, or correct its spelling; docs/reference/config.md lists the fields.'
+        : 'See docs/reference/config.md for what it takes.',
+    });
+  }
+  return [...problems.values()];
+}
+
+/** A JSON pointer as a path with ids, and the value there. */
+function locate(document: unknown, pointer: string): { path: string; value: unknown } {
+  const names: string[] = [];
+  let value = document;
+  for (const step of pointer.split('/').slice(1)) {
+    const list = Array.isArray(value);
+    value =
+      typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[step] : undefined;
+    names.push(list ? nameOf(value, Number(step)) : step);
+  }
+  return { path: names.join('.') || 'the document', value };
+}
+
+function duplicates(config: Config): Problem[] {
+  const problems: Problem[] = [];
+  const lists = { models: config.models, pools: config.pools, systems: config.systems };
+  for (const [list, items] of Object.entries(lists)) {
+    const seen = new Set<string>();
+    for (const { id } of items) {
+      if (seen.has(id)) {
+        const message = 'the id is used twice';
+        problems.push({ path: `${list}.${id}`, message, remedy: 'Give each its own id.' });
+      }
+      seen.add(id);
+    }
+  }
+  return problems;
+}
+
+function references(config: Config, known: Known): Problem[] {
+  const problems: Problem[] = [];
+  const report = (path: string, message: string, remedy: string) => problems.push({ path, message, remedy });
+  const models = config.models.map(({ id }) => id);
+  for (const model of config.models) {
+    if (model.provider !== 'sim' && !model.baseUrl) {
+      const remedy = 'Give the address up to and with /v1.';
+      report(`models.${model.id}.baseUrl`, 'is missing', remedy);
+    }
+  }
+  for (const pool of config.pools) {
+    for (const member of pool.members) {
+      if (models.includes(member)) continue;
+      report(
+        `pools.${pool.id}.members`,
+        `there is no model ${member}`,
+        `Use one of: ${models.join(', ') || 'none'}.`,
+      );
+    }
+  }
+  for (const system of config.systems) problems.push(...systemProblems(system, config, known));
+  if (config.auth.required && config.auth.keys.length === 0) {
+    report('auth.keys', 'is empty although a key is required', 'Add one with `consort keys new`.');
+  }
+  return problems;
+}
+
+function systemProblems(system: SystemConfig, config: Config, known: Known): Problem[] {
+  const problems: Problem[] = [];
+  const path = `systems.${system.id}`;
+  const oneOf = (field: string, value: string, names: readonly string[]) => {
+    if (names.includes(value)) return true;
+    const remedy = `Use one of: ${names.join(', ') || 'none'}.`;
+    problems.push({ path: `${path}.${field}`, message: `there is no ${field} ${value}`, remedy });
+    return false;
+  };
+  const pool = config.pools.find(({ id }) => id === system.pool);
+  oneOf(
+    'pool',
+    system.pool,
+    config.pools.map(({ id }) => id),
+  );
+  if (system.reward) oneOf('verifier', system.reward.verifier, known.verifiers);
+  if (!oneOf('protocol', system.protocol, known.protocols) || !pool) return problems;
+  try {
+    known.checkOptions(system, pool.members);
+  } catch (error) {
+    if (!ConsortError.is(error)) throw error;
+    problems.push({ path: `${path}.options`, message: error.message, remedy: error.remedy });
+  }
+  return problems;
+}

@@ -1,0 +1,142 @@
+/** Runs a plan to its end: protocol, decorated calls, deadline, and one outcome whatever happens. */
+import type { Answer, Call, Send } from '../../contract/call.ts';
+import type { Clock, NewId, RunOptions, RunResult, RunSystem } from '../../contract/capabilities.ts';
+import { ConsortError } from '../../contract/errors.ts';
+import type { Outcome } from '../../contract/outcome.ts';
+import type { Part } from '../../contract/part.ts';
+import type { Plan } from '../../contract/plan.ts';
+import type { Task } from '../../contract/task.ts';
+import type { Protocol, ProtocolContext } from '../protocols/protocol.ts';
+import { budget, Purse } from './budget.ts';
+import { callSeed, chanceFor } from './chance.ts';
+import { closeBook } from './outcome.ts';
+import { record, type CallBook } from './record.ts';
+import { startCall } from './reply.ts';
+import { reuse } from './reuse.ts';
+
+export interface EngineParts {
+  readonly protocols: readonly Protocol[];
+  /** The decorated way to the upstreams: retry over send. */
+  readonly send: Send;
+  readonly clock: Clock;
+  readonly newId: NewId;
+  /** Keys the marks and orders that must not be guessed. */
+  readonly secret: string;
+  /** Takes the finished outcome before the last byte leaves. Must not throw. */
+  readonly onOutcome: (outcome: Outcome) => void;
+}
+
+/** The controllers of one run: its own deadline and client, and all calls under way. */
+class Lifeline {
+  readonly #calls = new Set<AbortController>();
+  #reason: ConsortError | undefined;
+
+  get reason(): ConsortError | undefined {
+    return this.#reason;
+  }
+
+  open(): AbortController {
+    const control = new AbortController();
+    if (this.#reason) control.abort(this.#reason);
+    else this.#calls.add(control);
+    return control;
+  }
+
+  abort(reason: ConsortError): void {
+    this.#reason ??= reason;
+    for (const control of this.#calls) control.abort(reason);
+    this.#calls.clear();
+  }
+
+  release(control: AbortController): void {
+    this.#calls.delete(control);
+  }
+}
+
+/** One run while it lasts: everything its calls share. */
+interface Run {
+  readonly book: CallBook;
+  readonly life: Lifeline;
+  readonly context: ProtocolContext;
+}
+
+function openRun(parts: EngineParts, plan: Plan, options: RunOptions): Run {
+  const { clock } = parts;
+  const life = new Lifeline();
+  const purse = new Purse(plan.budget);
+  const trace = options.trace ? options.emit : undefined;
+  const book: CallBook = { records: [], startedAt: clock.elapsed(), clock, ...(trace && { trace }) };
+  let send = budget(purse)(parts.send);
+  if (options.share) send = reuse(options.share)(send);
+  send = record(book)(send);
+  const ask = (asked: Call) => {
+    const control = life.open();
+    const call = plan.seed === '' ? asked : withSeed(plan, asked);
+    const reply = startCall(call, send, control, options.stream);
+    void reply.answer.then(() => life.release(control));
+    return reply;
+  };
+  const left = () => ({
+    calls: purse.callsLeft,
+    ms: Math.max(0, plan.budget.deadlineMs - (clock.elapsed() - book.startedAt)),
+  });
+  return { book, life, context: { ask, random: chanceFor(parts.secret, plan), left } };
+}
+
+function withSeed(plan: Plan, call: Call): Call {
+  return { ...call, sampling: { ...call.sampling, seed: callSeed(plan, call) } };
+}
+
+export function createRunSystem(parts: EngineParts): RunSystem {
+  const protocols = new Map(parts.protocols.map((protocol) => [protocol.name, protocol]));
+  return async (plan: Plan, task: Task, options: RunOptions): Promise<RunResult> => {
+    const protocol = protocols.get(plan.protocol.name);
+    if (!protocol) throw new TypeError(`plan with unknown protocol ${plan.protocol.name}`);
+    const { clock } = parts;
+    const id = plan.id;
+    const startedAt = clock.now();
+    const { book, life, context } = openRun(parts, plan, options);
+    const leave = () => life.abort(new ConsortError('client_gone'));
+    if (options.signal.aborted) leave();
+    else options.signal.addEventListener('abort', leave, { once: true });
+    const { deadlineMs } = plan.budget;
+    const timer = setTimeout(() => life.abort(new ConsortError('deadline', [deadlineMs])), deadlineMs);
+
+    let firstPartMs: number | null = null;
+    let answer: Answer | undefined;
+    let error: ConsortError | undefined;
+    try {
+      const emit = (part: Part) => {
+        firstPartMs ??= clock.elapsed() - book.startedAt;
+        return options.emit?.(part);
+      };
+      answer = await drive(protocol.run(task, plan.members, plan.options, context), emit);
+    } catch (thrown) {
+      error = life.reason ?? ConsortError.from(thrown);
+    }
+    clearTimeout(timer);
+    options.signal.removeEventListener('abort', leave);
+    if (!error && life.reason?.code === 'client_gone') error = life.reason;
+    // Whatever is still under way has no listener any more.
+    life.abort(new ConsortError('client_gone'));
+
+    const durationMs = clock.elapsed() - book.startedAt;
+    const calls = book.records;
+    const outcome = closeBook({ id, plan, task, calls, answer, error, startedAt, firstPartMs, durationMs });
+    parts.onOutcome(outcome);
+    return { outcome, ...(answer && { answer }), ...(error && { error }) };
+  };
+}
+
+/** Pulls the protocol to its end, waiting whenever the client asks to. */
+async function drive(
+  run: AsyncGenerator<Part, Answer>,
+  emit: (part: Part) => void | Promise<void>,
+): Promise<Answer> {
+  for (;;) {
+    const step = await run.next();
+    if (step.done) return step.value;
+    const wait = emit(step.value);
+    if (wait) await wait;
+  }
+}

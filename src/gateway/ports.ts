@@ -1,0 +1,33 @@
+/** What the gateway is handed: the composition root wires it, tests hand it something smaller. */
+import type { FastifyBaseLogger } from 'fastify';
+import type { Clock, NewId, RunSystem } from '../contract/capabilities.ts';
+import type { Config } from '../contract/config.ts';
+import type { Outcome } from '../contract/outcome.ts';
+import type { LedgerEntry, Store } from '../contract/store.ts';
+import type { Catalog } from './catalog.ts';
+import type { Metrics } from './metrics.ts';
+import type { Caller, Resolved } from './resolve.ts';
+import type { ChatRequest } from '../contract/chat.ts';
+
+/** Where entries wait until the ledger has them. */
+export interface Recorder {
+  /** Takes an entry before the response ends; false when it had to be dropped. */
+  readonly append: (entry: LedgerEntry) => boolean;
+  /** An outcome that the store may not have yet. */
+  readonly find: (outcomeId: string) => Outcome | undefined;
+}
+
+export interface GatewayParts {
+  readonly config: Config;
+  readonly catalog: Catalog;
+  readonly resolve: (body: ChatRequest, caller: Caller) => Resolved;
+  readonly run: RunSystem;
+  readonly store: Pick<Store, 'ledger' | 'estimates' | 'ping'>;
+  readonly recorder: Recorder;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly newId: NewId;
+  readonly logger: FastifyBaseLogger;
+  /** Shown in /v1/models and at start: how the configuration came about. */
+  readonly notice: string | null;
+}

@@ -1,0 +1,237 @@
+/** Decides: a model name and a request's extension become a plan and a task. Text of the user is never read. */
+import { createHash } from 'node:crypto';
+import type { NewId } from '../contract/capabilities.ts';
+import { Sampling, type ChatRequest, type RequestExtension } from '../contract/chat.ts';
+import { ConsortError } from '../contract/errors.ts';
+import type { Budget, Plan } from '../contract/plan.ts';
+import type { Task } from '../contract/task.ts';
+import {
+  makeSystem,
+  optionsFor,
+  protocolRevisionOf,
+  SYSTEM_PREFIX,
+  type Catalog,
+  type System,
+} from './catalog.ts';
+import type { Protocol } from './protocols/protocol.ts';
+
+/** Who asks. Without auth everyone is `anonymous` and may everything. */
+export interface Caller {
+  readonly tenant: string;
+  readonly mayUse: (model: string) => boolean;
+  readonly mayScore: boolean;
+}
+
+export interface ResolveParts {
+  readonly catalog: Catalog;
+  readonly protocols: readonly Protocol[];
+  readonly verifiers: readonly string[];
+  readonly inlinePlans: boolean;
+  readonly maxStreamMs: number;
+  readonly newId: NewId;
+}
+
+export interface Resolved {
+  readonly system: System;
+  readonly plan: Plan;
+  readonly task: Task;
+}
+
+const SAMPLING_FIELDS = Object.keys(Sampling.properties);
+
+export function createResolver(parts: ResolveParts): (body: ChatRequest, caller: Caller) => Resolved {
+  return (body, caller) => {
+    const system = findSystem(parts, body.model, caller);
+    const extension = body.consort ?? {};
+    checkExtension(parts, system, extension, caller);
+    if (!system.plain) checkFields(system, body);
+    const id = parts.newId();
+    const seed = extension.seed === undefined ? '' : String(extension.seed);
+    const instance =
+      seed === ''
+        ? id
+        : createHash('sha256')
+            .update(JSON.stringify([caller.tenant, system.id, seed, body.messages]))
+            .digest('hex')
+            .slice(0, 32);
+    const plan = planOf(parts, system, extension, {
+      id,
+      seed,
+      promptInstance: instance,
+      tenant: caller.tenant,
+    });
+    return { system, plan: { ...plan, asked: body.model }, task: taskOf(system, body, extension) };
+  };
+}
+
+function findSystem(parts: ResolveParts, name: string, caller: Caller): System {
+  const known = parts.catalog.systems.get(name);
+  const system = known ?? (parts.inlinePlans ? inlineSystem(parts, name) : undefined);
+  if (!system) throw new ConsortError('model_not_found', [name], { param: 'model' });
+  if (!caller.mayUse(name)) throw new ConsortError('key_forbidden', [caller.tenant, `use ${name}`]);
+  return system;
+}
+
+/** `consort/<protocol>:<alias>+<alias>`: a plan in the model's name, where the operator allows it. */
+function inlineSystem({ catalog, protocols }: ResolveParts, name: string): System | undefined {
+  if (!name.startsWith(SYSTEM_PREFIX)) return undefined;
+  const [protocolName, aliases] = name.slice(SYSTEM_PREFIX.length).split(':');
+  const protocol = protocols.find((candidate) => candidate.name === protocolName);
+  const models = aliases?.split('+').map((alias) => catalog.models.get(alias)) ?? [];
+  if (!protocol || models.length === 0 || models.length > 20) return undefined;
+  const present = models.filter((model) => model !== undefined);
+  if (present.length < models.length || new Set(present).size < present.length) return undefined;
+  const config = {
+    budget: { calls: 64, deadlineMs: 120_000 },
+    overrides: ['coalition', 'options', 'budget', 'seed', 'trace'] as const,
+  };
+  const id = name.slice(SYSTEM_PREFIX.length);
+  const limits = { ...config, overrides: [...config.overrides] };
+  return makeSystem({ id, plain: false, config: limits }, protocol, {}, `~${aliases}`, present);
+}
+
+function checkExtension(
+  { verifiers }: ResolveParts,
+  system: System,
+  extension: RequestExtension,
+  caller: Caller,
+): void {
+  const allowed: readonly string[] = system.config.overrides;
+  for (const field of ['coalition', 'options', 'budget', 'seed', 'trace'] as const) {
+    if (extension[field] !== undefined && !allowed.includes(field)) {
+      throw new ConsortError('override_forbidden', [system.id, field], { param: `consort.${field}` });
+    }
+  }
+  for (const field of ['gold', 'verifier', 'params', 'choices', 'design'] as const) {
+    if (extension[field] !== undefined && !caller.mayScore) {
+      throw new ConsortError('key_forbidden', [caller.tenant, `send consort.${field}`]);
+    }
+  }
+  if (extension.verifier !== undefined && !verifiers.includes(extension.verifier)) {
+    throw new ConsortError('verifier_unknown', [extension.verifier, verifiers.join(', ')], {
+      param: 'consort.verifier',
+    });
+  }
+}
+
+/** What a team cannot honour is refused by name, never dropped. */
+function checkFields(system: System, body: ChatRequest): void {
+  const refuse = (field: string, value: unknown) => {
+    const what = `protocol ${system.protocol.name}`;
+    throw new ConsortError('not_supported', [field, JSON.stringify(value), what], { param: field });
+  };
+  if ((body.n ?? 1) > 1) refuse('n', body.n);
+  if (body.tools?.length && !system.protocol.tools) refuse('tools', body.tools.length);
+  if (body.logprobs) refuse('logprobs', true);
+}
+
+function taskOf(system: System, body: ChatRequest, extension: RequestExtension): Task {
+  const sampling: Record<string, unknown> = {};
+  for (const field of SAMPLING_FIELDS) {
+    if (body[field] !== undefined && body[field] !== null) sampling[field] = body[field];
+  }
+  const { reward } = system.config;
+  const gold = extension.gold;
+  const verifier = extension.verifier ?? (gold === undefined ? undefined : reward?.verifier);
+  const params = extension.params ?? (verifier && verifier === reward?.verifier ? reward.params : undefined);
+  return {
+    messages: body.messages,
+    sampling,
+    ...(body.tools && { tools: body.tools }),
+    ...(body.response_format !== undefined && { responseFormat: body.response_format }),
+    ...(system.plain && { passThrough: passThroughOf(body) }),
+    ...(gold !== undefined && { gold }),
+    ...(verifier !== undefined && { verifier }),
+    ...(params && { params }),
+    ...(extension.choices && { choices: extension.choices }),
+    ...(extension.task !== undefined && { label: extension.task }),
+    ...(extension.cluster !== undefined && { cluster: extension.cluster }),
+  };
+}
+
+/** The body as the client sent it, less what is ours. */
+function passThroughOf(body: ChatRequest): Record<string, unknown> {
+  const { consort: _consort, stream: _stream, stream_options: _options, messages: _messages, ...rest } = body;
+  return rest;
+}
+
+/** Names and numbers of one run that do not come from the system. */
+export interface Identity {
+  readonly id: string;
+  readonly seed: string;
+  readonly promptInstance: string;
+  readonly tenant: string;
+}
+
+/** Fields of a plan that a request, a sweep or a design may set. */
+export type PlanChoices = Pick<RequestExtension, 'coalition' | 'options' | 'budget' | 'design' | 'cluster'>;
+
+/** A plan of a system for one coalition of its pool. */
+export function planOf(
+  parts: Pick<ResolveParts, 'catalog' | 'maxStreamMs'>,
+  system: System,
+  choices: PlanChoices,
+  identity: Identity,
+): Plan {
+  const { mask, members } = coalitionOf(system, choices.coalition);
+  const options = choices.options
+    ? optionsFor(system.protocol, { ...system.options, ...choices.options })
+    : system.options;
+  const budget = budgetOf(system, choices.budget, parts.maxStreamMs);
+  const shape = system.protocol.describe(options, members.length);
+  if (shape.calls > budget.calls) {
+    throw new ConsortError('budget_too_small', [budget.calls, shape.calls], {
+      param: 'consort.budget.calls',
+    });
+  }
+  return {
+    v: 1,
+    ...identity,
+    asked: `${SYSTEM_PREFIX}${system.id}`,
+    system: system.id,
+    protocol: { name: system.protocol.name, version: system.protocol.version },
+    protocolRevision: choices.options
+      ? protocolRevisionOf(system.protocol, options)
+      : system.protocolRevision,
+    pool: { id: system.pool.id, revision: system.pool.revision, size: system.pool.members.length },
+    members,
+    mask,
+    options,
+    budget,
+    replicate: 0,
+    cluster: choices.cluster ?? identity.promptInstance,
+    choice: {
+      source: choices.design ? 'design' : choices.coalition ? 'client' : 'config',
+      propensity: choices.coalition && !choices.design ? null : 1,
+    },
+    design: choices.design ?? 'live',
+    configHash: parts.catalog.configHash,
+    simulated: system.simulated,
+  };
+}
+
+function coalitionOf(system: System, coalition: readonly string[] | undefined) {
+  const all = system.pool.members;
+  if (!coalition) return { mask: 2 ** all.length - 1, members: [...all] };
+  for (const alias of coalition) {
+    if (!all.some((member) => member.alias === alias)) {
+      const known = all.map((member) => member.alias).join(', ');
+      const more = { param: 'consort.coalition' };
+      throw new ConsortError('coalition_invalid', [alias, system.pool.id, known], more);
+    }
+  }
+  const members = all.filter(({ alias }) => coalition.includes(alias));
+  const mask = members.reduce((sum, member) => sum + 2 ** all.indexOf(member), 0);
+  return { mask, members };
+}
+
+/** The system's limits, lowered by the request: never raised. */
+function budgetOf(system: System, asked: RequestExtension['budget'], maxStreamMs: number): Budget {
+  const { calls, deadlineMs, costUsd } = system.config.budget;
+  const limits = [costUsd, asked?.costUsd].filter((usd) => usd !== undefined);
+  return {
+    calls: Math.min(calls, asked?.calls ?? calls),
+    deadlineMs: Math.min(deadlineMs, maxStreamMs, asked?.deadlineMs ?? deadlineMs),
+    costMicros: limits.length === 0 ? null : Math.round(Math.min(...limits) * 1e6),
+  };
+}

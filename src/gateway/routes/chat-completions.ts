@@ -1,0 +1,113 @@
+/** POST /v1/chat/completions: one run, encoded as a stream or as a body. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { RunResult } from '../../contract/capabilities.ts';
+import { ChatRequest } from '../../contract/chat.ts';
+import { ConsortError } from '../../contract/errors.ts';
+import type { Part } from '../../contract/part.ts';
+import type { GatewayParts } from '../ports.ts';
+import type { Resolved } from '../resolve.ts';
+import { chatBody } from '../wire/chat-body.ts';
+import { ChatStream } from '../wire/chat-stream.ts';
+import { SseStream } from '../wire/sse-stream.ts';
+
+/** How long a plain model's first word is waited for, so that an early error keeps its own status. */
+const STATUS_WAIT_MS = 1_000;
+
+export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void {
+  app.post<{ Body: ChatRequest }>(
+    '/v1/chat/completions',
+    { schema: { body: ChatRequest } },
+    async (request, reply) => {
+      const { body } = request;
+      const resolved = parts.resolve(body, request.caller);
+      const stream = body.stream === true;
+      const control = new AbortController();
+      reply.raw.once('close', () => {
+        if (!reply.raw.writableFinished) control.abort();
+      });
+      parts.metrics.began(stream);
+      try {
+        if (stream) await streamed(parts, resolved, request, reply, control.signal);
+        else await whole(parts, resolved, request, reply, control.signal);
+      } finally {
+        parts.metrics.ended(stream);
+      }
+      return reply;
+    },
+  );
+}
+
+type ChatCall = FastifyRequest<{ Body: ChatRequest }>;
+
+function outcomeHeaders({ plan }: Resolved): Record<string, string> {
+  return { 'x-consort-outcome': plan.id, 'x-consort-system': plan.system };
+}
+
+async function whole(
+  parts: GatewayParts,
+  resolved: Resolved,
+  { body }: ChatCall,
+  reply: FastifyReply,
+  signal: AbortSignal,
+): Promise<void> {
+  const { plan, task, system } = resolved;
+  let raw: string | undefined;
+  const emit = (part: Part) => {
+    if (part.raw !== undefined) raw = part.raw;
+  };
+  const trace = body.consort?.trace === true;
+  const result = await parts.run(plan, task, { emit, signal, stream: false, trace: false });
+  if (reply.raw.destroyed) return;
+  void reply.headers(outcomeHeaders(resolved));
+  if (!result.answer || result.error) throw result.error ?? new ConsortError('internal', ['no answer']);
+  const text = system.plain && raw !== undefined ? raw : chatBody(result.outcome, result.answer, trace);
+  await reply.type('application/json; charset=utf-8').send(text);
+}
+
+/** Opens the stream at once for a team; for a plain model at its first word, or after a second. */
+async function streamed(
+  parts: GatewayParts,
+  resolved: Resolved,
+  { body }: ChatCall,
+  reply: FastifyReply,
+  signal: AbortSignal,
+): Promise<void> {
+  const { plan, task, system } = resolved;
+  const trace = body.consort?.trace === true;
+  let chat: { stream: SseStream; writer: ChatStream } | undefined;
+  const begin = () => {
+    if (chat) return chat;
+    reply.hijack();
+    const heartbeatMs = parts.config.server.heartbeatSeconds * 1000;
+    const headers = { ...outcomeHeaders(resolved), 'x-request-id': reply.request.id };
+    const stream = new SseStream(reply.raw, { headers, heartbeatMs });
+    const writer = new ChatStream(stream, {
+      id: `chatcmpl-${plan.id}`,
+      model: plan.asked,
+      created: Math.floor(parts.clock.now() / 1000),
+      includeUsage: body.stream_options?.include_usage === true,
+      trace,
+      plain: system.plain,
+      ...(plan.simulated && { fingerprint: 'sim-pool/1' }),
+    });
+    chat = { stream, writer };
+    return chat;
+  };
+  if (!system.plain) begin();
+  const timer = setTimeout(begin, STATUS_WAIT_MS);
+  const emit = (part: Part) => begin().writer.write(part);
+  let result: RunResult;
+  try {
+    result = await parts.run(plan, task, { emit, signal, stream: true, trace });
+  } finally {
+    clearTimeout(timer);
+  }
+  if (result.error && !chat) {
+    void reply.headers(outcomeHeaders(resolved));
+    throw result.error;
+  }
+  const { stream, writer } = begin();
+  if (result.error) writer.fail(result.error.toBody());
+  else writer.finish(result.outcome);
+  stream.end();
+}

@@ -1,0 +1,48 @@
+/** GET /v1/models and /v1/models/{id}: what this key may ask for. */
+import type { FastifyInstance } from 'fastify';
+import { ConsortError } from '../../contract/errors.ts';
+import type { System } from '../catalog.ts';
+import type { GatewayParts } from '../ports.ts';
+
+function modelBody(parts: GatewayParts, name: string, system: System) {
+  const { protocol, options, pool } = system;
+  const members = pool.members.map(({ alias }) => alias);
+  const description = system.plain
+    ? (parts.catalog.models.get(system.id)?.description ?? '')
+    : `${protocol.summary} Pool ${pool.id}: ${members.join(', ')}.`;
+  return {
+    id: name,
+    object: 'model',
+    created: 0,
+    owned_by: 'consort',
+    description,
+    ...(system.simulated && { simulated: true }),
+    consort: {
+      protocol: protocol.name,
+      options,
+      members,
+      streams: protocol.streams,
+      shape: protocol.describe(options, members.length),
+      pool_revision: pool.revision,
+      protocol_revision: system.protocolRevision,
+    },
+  };
+}
+
+export function models(app: FastifyInstance, parts: GatewayParts): void {
+  app.get('/v1/models', (request) => {
+    const allowed = [...parts.catalog.systems].filter(([name]) => request.caller.mayUse(name));
+    return {
+      object: 'list',
+      data: allowed.map(([name, system]) => modelBody(parts, name, system)),
+      ...(parts.notice && { notice: parts.notice }),
+    };
+  });
+
+  app.get<{ Params: { '*': string } }>('/v1/models/*', (request) => {
+    const name = request.params['*'];
+    const system = parts.catalog.systems.get(name);
+    if (!system || !request.caller.mayUse(name)) throw new ConsortError('model_not_found', [name]);
+    return modelBody(parts, name, system);
+  });
+}

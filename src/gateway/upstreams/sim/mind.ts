@@ -1,0 +1,75 @@
+/**
+ * What a simulated model believes. First answers are right by a one-factor Gaussian copula (errors correlate);
+ * after reading peers a wrong model becomes right with probability up × (share of peers right), a right one wrong
+ * with probability down × (share of peers wrong). Peers' answers are read out of the prompt by the product's own
+ * extractor, so a broken prompt template shows as a biased mean.
+ */
+import { textOf, type ChatMessage } from '../../../contract/chat.ts';
+import { extractAnswer } from '../../../scoring/rewards/extract.ts';
+import { normalQuantile } from '../../../scoring/statistics/special-functions.ts';
+import { normal, uniform } from './chance.ts';
+import { KINDS, type SimModel } from './pool.ts';
+import { readSimTask, type SimTask } from './tasks.ts';
+
+export interface Thought {
+  readonly task: SimTask;
+  readonly answer: string;
+}
+
+const MARK = /between the marks (\[[a-z]+\])/;
+
+/** What the model answers to this conversation, or undefined when no simulated task is in it. */
+export function think(
+  model: SimModel,
+  messages: readonly ChatMessage[],
+  sample: number,
+): Thought | undefined {
+  const texts = messages.map((message) => (message.role === 'user' ? textOf(message) : ''));
+  const task = readSimTask(texts.join('\n'));
+  if (!task) return undefined;
+  const own = messages.findLast(({ role }) => role === 'assistant');
+  const turn = messages.filter(({ role }) => role === 'assistant').length;
+  const before = own ? readAnswer(textOf(own)) === task.gold : firstIsRight(model, task, sample);
+  const peers = peerAnswers(textOf(messages.at(-1)!));
+  const right = peers.length === 0 ? before : persuaded(model, task, before, peers, turn, sample);
+  return { task, answer: right ? task.gold : wrongAnswer(model, task, turn, peers.length, sample) };
+}
+
+function firstIsRight(model: SimModel, task: SimTask, sample: number): boolean {
+  const { rho } = KINDS[task.kind];
+  const shared = normal('z', task.kind, task.seed);
+  const own = normal('e', task.kind, task.seed, model.name, sample);
+  return normalQuantile(model.skill[task.kind]) > Math.sqrt(rho) * shared + Math.sqrt(1 - rho) * own;
+}
+
+function persuaded(
+  model: SimModel,
+  task: SimTask,
+  before: boolean,
+  peers: readonly (string | undefined)[],
+  turn: number,
+  sample: number,
+): boolean {
+  const share = peers.filter((answer) => answer === task.gold).length / peers.length;
+  const draw = uniform('persuade', task.kind, task.seed, model.name, turn, sample);
+  return before ? draw >= model.persuadeDown * (1 - share) : draw < model.persuadeUp * share;
+}
+
+function wrongAnswer(model: SimModel, task: SimTask, turn: number, peers: number, sample: number): string {
+  const shared = uniform('misconception', task.kind, task.seed) < KINDS[task.kind].misconception;
+  const key = shared ? ['shared'] : [model.name, turn, peers > 0 ? 'read' : 'fresh', sample];
+  const index = Math.floor(uniform('wrong', task.kind, task.seed, ...key) * task.wrong.length);
+  return task.wrong[index]!;
+}
+
+function readAnswer(text: string): string | undefined {
+  return extractAnswer(text)?.answer.trim();
+}
+
+function peerAnswers(text: string): (string | undefined)[] {
+  const mark = MARK.exec(text)?.[1];
+  if (!mark) return [];
+  const sections = text.slice(text.indexOf(mark) + mark.length).split(`\n${mark}`);
+  // Before the first mark stands the introduction, after the last the instruction.
+  return sections.slice(1, -1).map((section) => readAnswer(section.replace(/^ \d+\n/, '')));
+}

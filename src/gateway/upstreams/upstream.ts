@@ -1,0 +1,16 @@
+/** The one interface of a dialect: how to put a call to a model behind some API. */
+import type { Send } from '../../contract/call.ts';
+import type { ModelConfig } from '../../contract/config.ts';
+
+export interface Upstream {
+  readonly send: Send;
+  /** Closes connections; calls under way are aborted. */
+  readonly close: () => Promise<void>;
+}
+
+export interface Dialect {
+  readonly provider: ModelConfig['provider'];
+  /** Whether its answers are made up by a simulator: every record and report says so. */
+  readonly simulated: boolean;
+  readonly open: (model: ModelConfig) => Upstream;
+}
