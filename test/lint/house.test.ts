@@ -247,7 +247,7 @@ const GENERAL: readonly (readonly [source: string, message: string | RegExp])[] 
   ['export const open = (value: any): unknown => value;', 'Unexpected `any`'],
   ['// @ts-ignore\nexport const one: string = "1";', 'Use "@ts-expect-error" instead of @ts-ignore'],
   ['export const first = (all: number[]): number => all[0]!;', 'Forbidden non-null assertion'],
-  ['export const parsed = JSON.parse("1") as number;', 'Unsafe assertion from `any`'],
+  ['export const parsed = JSON.parse("1");\nexport const one: number = parsed.one;', 'Unsafe member access'],
   ['// TODO: later\nexport const one = 1;', "Unexpected 'todo' comment"],
   [
     `${'// A line that does not count.\n'.repeat(300)}${'export {};\n'.repeat(301)}`,

@@ -111,7 +111,8 @@ export const ROOMS: Readonly<Record<string, Room>> = {
 
   'src/config': {
     sees: ['src/contract'],
-    builtins: ['crypto', 'events', 'fs', 'path', 'process', 'timers', 'url', 'util'],
+    // http and https: without a file, discovery asks the servers of this machine for their models.
+    builtins: ['crypto', 'events', 'fs', 'http', 'https', 'path', 'process', 'timers', 'url', 'util'],
     instead: 'take a Config (src/contract/config.ts), or a part of it, as a parameter; src/cli loads it',
   },
 
