@@ -1,0 +1,29 @@
+/**
+ * Every key, in one place. What belongs to a pool carries its hash tag, so that a script touches one cluster slot;
+ * `docs/reference/data-model.md` explains what each holds.
+ */
+import type { TallyKey } from '../../contract/store.ts';
+import { escapePart, joinName, tallyName } from '../tally-name.ts';
+
+const inPool = (pool: string, rest: string): string => `consort:{${escapePart(pool)}}:${rest}`;
+
+/** Set of all pools. */
+export const POOLS = 'consort:pools';
+/** Set of all systems that have estimates. */
+export const SYSTEMS = 'consort:systems';
+
+/** The pool that an outcome belongs to. */
+export const pointerKey = (outcome: string): string => `consort:outcome:${outcome}`;
+/** Estimates of a system, by task and source. */
+export const estimatesKey = (system: string): string => `consort:estimates:${escapePart(system)}`;
+export const estimatesField = (task: string, source: string): string =>
+  `${escapePart(task)}:${escapePart(source)}`;
+
+export const streamKey = (pool: string): string => inPool(pool, 'entries');
+/** The id of the entry that holds an outcome. */
+export const markerKey = (pool: string, outcome: string): string => inPool(pool, `outcome:${outcome}`);
+/** Names of the pool's sums. */
+export const namesKey = (pool: string): string => inPool(pool, 'tallies');
+export const sumsKey = (key: TallyKey): string => inPool(key.pool, `sums:${tallyName(key)}`);
+export const joinKey = (key: TallyKey, promptInstance: string): string =>
+  inPool(key.pool, `join:${joinName(key, promptInstance)}`);

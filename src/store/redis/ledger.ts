@@ -1,0 +1,245 @@
+/** The ledger on streams: one a pool, consumer groups, and markers that make an outcome's append idempotent. */
+import type { Redis } from 'ioredis';
+import { compareEntryIds, parseEntryId } from '../entry-id.ts';
+import { decodeEntry, encodeEntry } from '../entry.ts';
+import type { Delivery, FollowOptions, Ledger, LedgerEntry } from '../../contract/store.ts';
+import type { StoreSettings } from '../options.ts';
+import { type Commands, type Connection, isReply } from './connection.ts';
+import { markerKey, pointerKey, POOLS, streamKey } from './keys.ts';
+
+/** Most entries and characters of one script call: what it holds the server for stays under a few milliseconds. */
+const MAX_ENTRIES = 256;
+const MAX_CHARS = 1_048_576;
+
+/** Markers outlive what the stream keeps by this, so that a late replay cannot append a trimmed outcome again. */
+const MARKER_MARGIN_MS = 86_400_000;
+
+/** An entry as ioredis gives it: id and field, value, field, value… */
+type StreamEntry = [id: string, fields: string[] | null];
+
+export function redisLedger(connection: Connection, settings: StoreSettings): Ledger {
+  const life = settings.retentionMs + MARKER_MARGIN_MS;
+  const skip = settings.onSkipped;
+  return {
+    async append(entries) {
+      for (const [pool, chunk] of chunks(entries)) {
+        await connection.run((redis) => append(redis, pool, chunk, life));
+      }
+    },
+    async read(pool, after, count) {
+      const found = await connection.run((redis) =>
+        redis.xrange(streamKey(pool), `(${after}`, '+', 'COUNT', count),
+      );
+      return found.flatMap((entry) => decode(entry, 0) ?? skipped(skip, pool, entry[0]));
+    },
+    follow: (options) => follow(connection, options, skip),
+    async acknowledge(pool, group, ids) {
+      if (ids.length > 0) await connection.run((redis) => redis.xack(streamKey(pool), group, ...ids));
+    },
+    async outcome(id) {
+      const found = await connection.run((redis) => find(redis, id));
+      return found?.kind === 'outcome' ? found.outcome : undefined;
+    },
+    pools: async () => (await connection.run((redis) => redis.smembers(POOLS))).sort(),
+    async trim(beforeMs) {
+      const pools = await connection.run((redis) => redis.smembers(POOLS));
+      const dropped = pools.map((pool) => connection.run((redis) => trim(redis, streamKey(pool), beforeMs)));
+      return (await Promise.all(dropped)).reduce((sum, count) => sum + count, 0);
+    },
+  };
+}
+
+/** Splits entries into script calls: one pool each, bounded, in order within a pool. */
+function chunks(entries: readonly LedgerEntry[]): [pool: string, chunk: LedgerEntry[]][] {
+  const all: [string, LedgerEntry[]][] = [];
+  for (const [pool, group] of Map.groupBy(entries, (entry) => entry.pool)) {
+    for (let i = 0; i < group.length; i += MAX_ENTRIES) all.push([pool, group.slice(i, i + MAX_ENTRIES)]);
+  }
+  return all;
+}
+
+/**
+ * Appends to one pool. The pointers go first: an outcome that is in the stream can be found, and one that a crash
+ * kept out of it is repaired by the retry, which finds no marker.
+ */
+async function append(
+  redis: Commands,
+  pool: string,
+  entries: readonly LedgerEntry[],
+  life: number,
+): Promise<void> {
+  const outcomes = entries.flatMap((entry) => (entry.kind === 'outcome' ? [entry.outcome.id] : []));
+  const known = [
+    redis.sadd(POOLS, pool),
+    ...outcomes.map((id) => redis.set(pointerKey(id), pool, 'PX', life)),
+  ];
+  const scripts = scriptCalls(entries).map((call) => {
+    const keys = [streamKey(pool), ...call.outcomes.map((id) => markerKey(pool, id))];
+    return redis.consortAppend(keys.length, ...keys, life, call.kinds, ...call.bodies);
+  });
+  await Promise.all([...known, ...scripts]);
+}
+
+interface ScriptCall {
+  kinds: string;
+  chars: number;
+  readonly outcomes: string[];
+  readonly bodies: string[];
+}
+
+function scriptCalls(entries: readonly LedgerEntry[]): ScriptCall[] {
+  const calls: ScriptCall[] = [];
+  for (const entry of entries) {
+    const body = encodeEntry(entry);
+    let call = calls.at(-1);
+    if (!call || call.chars + body.length > MAX_CHARS) {
+      call = { kinds: '', chars: 0, outcomes: [], bodies: [] };
+      calls.push(call);
+    }
+    call.kinds += entry.kind === 'outcome' ? 'o' : 'r';
+    call.chars += body.length;
+    call.bodies.push(body);
+    if (entry.kind === 'outcome') call.outcomes.push(entry.outcome.id);
+  }
+  return calls;
+}
+
+async function find(redis: Redis, outcome: string): Promise<LedgerEntry | undefined> {
+  const pool = await redis.get(pointerKey(outcome));
+  const id = pool === null ? null : await redis.get(markerKey(pool, outcome));
+  if (pool === null || id === null) return undefined;
+  const [entry] = await redis.xrange(streamKey(pool), id, id);
+  return entry && decode(entry, 0)?.entry;
+}
+
+function decode([id, fields]: StreamEntry, deliveries: number): Delivery | undefined {
+  const entry = decodeEntry(fields?.[1] ?? '');
+  return entry && { id, entry, deliveries };
+}
+
+function skipped(skip: StoreSettings['onSkipped'], pool: string, id: string): [] {
+  skip(pool, id);
+  return [];
+}
+
+async function follow(
+  connection: Connection,
+  options: FollowOptions,
+  skip: StoreSettings['onSkipped'],
+): Promise<Delivery[]> {
+  const { pool, group } = options;
+  const taken = await inGroup(connection, options, async () => {
+    const claimed = await connection.run((redis) => claim(redis, options));
+    return claimed.length > 0 ? claimed : await next(connection, options);
+  });
+  const deliveries = taken.flatMap(([entry, count]) => decode(entry, count) ?? skipped(skip, pool, entry[0]));
+  const readable = new Set(deliveries.map(({ id }) => id));
+  const unread = taken.flatMap(([[id]]) => (readable.has(id) ? [] : [id]));
+  if (unread.length > 0) await connection.run((redis) => redis.xack(streamKey(pool), group, ...unread));
+  return deliveries;
+}
+
+/** Runs a read, making the group when it is missing: at first, and when the server came back empty. */
+async function inGroup<T>(
+  connection: Connection,
+  options: FollowOptions,
+  read: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(
+      error instanceof Error &&
+      error.cause instanceof Error &&
+      error.cause.message.startsWith('NOGROUP')
+    )) {
+      throw error;
+    }
+  }
+  await connection.run(async (redis) => {
+    try {
+      await redis.xgroup('CREATE', streamKey(options.pool), options.group, '0', 'MKSTREAM');
+    } catch (error) {
+      if (!(isReply(error) && error.message.startsWith('BUSYGROUP'))) throw error;
+    }
+  });
+  return read();
+}
+
+type Taken = [entry: StreamEntry, deliveries: number];
+
+/** Entries that some consumer has held for too long. */
+async function claim(
+  redis: Redis,
+  { pool, group, consumer, count, claimIdleMs }: FollowOptions,
+): Promise<Taken[]> {
+  const stream = streamKey(pool);
+  let cursor = '0-0';
+  do {
+    const reply = await redis.xautoclaim(stream, group, consumer, claimIdleMs, cursor, 'COUNT', count);
+    const [following, entries] = reply as [string, StreamEntry[]];
+    const first = entries[0];
+    const last = entries.at(-1);
+    if (first && last) {
+      const held = (await redis.xpending(stream, group, first[0], last[0], count, consumer)) as [
+        id: string,
+        consumer: string,
+        idleMs: number,
+        deliveries: number,
+      ][];
+      const counts = new Map(held.map(([id, , , deliveries]) => [id, deliveries]));
+      return entries.map((entry) => [entry, counts.get(entry[0]) ?? 2]);
+    }
+    cursor = following;
+  } while (cursor !== '0-0');
+  return [];
+}
+
+/** New entries, waiting for one if there is none. */
+async function next(connection: Connection, options: FollowOptions): Promise<Taken[]> {
+  const { pool, group, consumer, count, blockMs } = options;
+  const stream = streamKey(pool);
+  const reply =
+    blockMs > 0
+      ? await connection.wait(JSON.stringify([pool, group, consumer]), blockMs, (reader) =>
+          reader.xreadgroup(
+            'GROUP',
+            group,
+            consumer,
+            'COUNT',
+            count,
+            'BLOCK',
+            blockMs,
+            'STREAMS',
+            stream,
+            '>',
+          ),
+        )
+      : await connection.run((redis) =>
+          redis.xreadgroup('GROUP', group, consumer, 'COUNT', count, 'STREAMS', stream, '>'),
+        );
+  const streams = (reply ?? []) as [string, StreamEntry[]][];
+  return streams.flatMap(([, entries]) => entries.map((entry): Taken => [entry, 1]));
+}
+
+/** Drops what is older than `beforeMs`, but nothing that a group has yet to see or to acknowledge. */
+async function trim(redis: Redis, stream: string, beforeMs: number): Promise<number> {
+  let floor = parseEntryId(`${beforeMs}-0`);
+  const groups = await groupNames(redis, stream);
+  for (const { name, lastId } of groups) {
+    const [held, oldest] = (await redis.xpending(stream, name)) as [number, string | null];
+    const seen = parseEntryId(lastId);
+    const own = held > 0 && oldest !== null ? parseEntryId(oldest) : { ms: seen.ms, seq: seen.seq + 1 };
+    if (compareEntryIds(own, floor) < 0) floor = own;
+  }
+  return redis.xtrim(stream, 'MINID', `${floor.ms}-${floor.seq}`);
+}
+
+async function groupNames(redis: Redis, stream: string): Promise<{ name: string; lastId: string }[]> {
+  if ((await redis.exists(stream)) === 0) return [];
+  const groups = (await redis.xinfo('GROUPS', stream)) as string[][];
+  return groups.map((flat) => ({
+    name: flat[flat.indexOf('name') + 1] ?? '',
+    lastId: flat[flat.indexOf('last-delivered-id') + 1] ?? '0-0',
+  }));
+}

@@ -1,0 +1,355 @@
+/** What every store must do, whatever holds its data. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Test } from 'tap';
+import type { FollowOptions, LedgerEntry, Store, TallyEvent, TallyKey } from '../../src/contract/store.ts';
+import { chance, estimateOf, eventOf, outcomeEntry, randomEvents, rewardEntry } from './store-fixtures.ts';
+import { recompute } from './store-oracle.ts';
+
+export interface StoreUnderTest {
+  /** Another client of the same data. */
+  open(): Promise<Store>;
+  /** Ends whatever holds the data in memory, without warning, and starts it again. */
+  restart(): Promise<void>;
+}
+
+/** A pool that no other test uses. */
+const freshPool = () => `pool-${randomUUID().slice(0, 8)}`;
+
+const following = (pool: string, changes: Partial<FollowOptions> = {}): FollowOptions => ({
+  pool,
+  group: 'score',
+  consumer: 'one',
+  count: 100,
+  blockMs: 0,
+  claimIdleMs: 60_000,
+  ...changes,
+});
+
+const keyOf = (pool: string, changes: Partial<TallyKey> = {}): TallyKey => ({
+  pool,
+  poolRevision: 'r1',
+  system: 'demo',
+  protocolRevision: 'p1',
+  task: 'gsm8k',
+  source: 'verifier:exact-match@1',
+  bucket: '2026-01-01',
+  ...changes,
+});
+
+const outcomeIds = (deliveries: readonly { entry: LedgerEntry }[]) =>
+  deliveries.map(({ entry }) => (entry.kind === 'outcome' ? entry.outcome.id : entry.reward.id));
+
+/** Runs the suite against one kind of store. */
+export function storeConformance(t: Test, name: string, start: (t: Test) => Promise<StoreUnderTest>): void {
+  t.test(name, async (t) => {
+    const subject = await start(t);
+    const store = await subject.open();
+    const second = await subject.open();
+    t.teardown(() => Promise.all([store.close(), second.close()]));
+    ledgerTests(t, store, second);
+    groupTests(t, store, second);
+    tallyTests(t, store, second);
+    estimateTests(t, store, second);
+    restartTest(t, subject);
+  });
+}
+
+function ledgerTests(t: Test, store: Store, second: Store): void {
+  t.test('keeps entries in order and reads them from any place', async (t) => {
+    const pool = freshPool();
+    const entries = Array.from({ length: 5 }, (_, i) => outcomeEntry(pool, { answer: `${i}` }));
+    await store.ledger.append(entries.slice(0, 2));
+    await store.ledger.append(entries.slice(2));
+    const all = await second.ledger.read(pool, '0-0', 10);
+    t.same(
+      all.map(({ entry }) => entry),
+      entries,
+    );
+    t.same(outcomeIds(await store.ledger.read(pool, all[1]?.id ?? '', 2)), outcomeIds(all.slice(2, 4)));
+    t.ok((await store.ledger.pools()).includes(pool));
+    t.match(all[0]?.id, /^\d{13}-\d+$/);
+  });
+
+  t.test('keeps outcomes and rewards of several pools apart', async (t) => {
+    const [first, other] = [freshPool(), freshPool()];
+    const outcome = outcomeEntry(first);
+    await store.ledger.append([outcome, outcomeEntry(other), rewardEntry(first, outcome.outcome.id, 0.5)]);
+    t.same(
+      (await store.ledger.read(first, '0-0', 10)).map(({ entry }) => entry.kind),
+      ['outcome', 'reward'],
+    );
+    t.equal((await store.ledger.read(other, '0-0', 10)).length, 1);
+  });
+
+  t.test('keeps an outcome once, however often and from wherever it is appended', async (t) => {
+    const pool = freshPool();
+    const entry = outcomeEntry(pool);
+    await store.ledger.append([entry, entry]);
+    await store.ledger.append([entry]);
+    await Promise.all(Array.from({ length: 20 }, (_, i) => (i % 2 ? store : second).ledger.append([entry])));
+    t.equal((await store.ledger.read(pool, '0-0', 10)).length, 1);
+  });
+
+  t.test('finds the outcome of a reward that comes long after it', async (t) => {
+    const pool = freshPool();
+    const entry = outcomeEntry(pool);
+    await store.ledger.append([entry]);
+    for (let i = 0; i < 3; i++)
+      await store.ledger.append(Array.from({ length: 100 }, () => outcomeEntry(pool)));
+    const found = await second.ledger.outcome(entry.outcome.id);
+    t.same(found, entry.outcome);
+    await second.ledger.append([rewardEntry(pool, entry.outcome.id, 1)]);
+    await second.ledger.append([rewardEntry(pool, entry.outcome.id, 1)]);
+    const all = await store.ledger.read(pool, '0-0', 1_000);
+    t.same(
+      all.map(({ entry: { kind } }) => kind).slice(-2),
+      ['reward', 'reward'],
+      'a repeated reward is kept',
+    );
+    t.equal(await store.ledger.outcome(randomUUID()), undefined);
+  });
+
+  t.test('carries a megabyte and every script', async (t) => {
+    const pool = freshPool();
+    const text = 'Ωµ漢字🧵\u0000"\\\u2028\ud83e\uddf5'.repeat(50_000);
+    const entry = outcomeEntry(pool, { answer: text, taskLabel: 'münchen:{x}%' });
+    await store.ledger.append([entry]);
+    t.ok(Buffer.byteLength(text) > 1_000_000);
+    const found = await second.ledger.outcome(entry.outcome.id);
+    t.ok(found?.answer === text);
+    t.equal(found?.taskLabel, 'münchen:{x}%');
+  });
+
+  t.test('takes concurrent writers without losing or repeating', async (t) => {
+    const pool = freshPool();
+    const batches = Array.from({ length: 40 }, () => Array.from({ length: 10 }, () => outcomeEntry(pool)));
+    await Promise.all(batches.map((batch, i) => (i % 2 ? store : second).ledger.append(batch)));
+    const all = await store.ledger.read(pool, '0-0', 1_000);
+    t.equal(new Set(outcomeIds(all)).size, 400);
+    t.equal(all.length, 400);
+    t.equal(new Set(all.map(({ id }) => id)).size, 400);
+  });
+}
+
+function groupTests(t: Test, store: Store, second: Store): void {
+  t.test('gives each entry to one consumer of a group, and to every group', async (t) => {
+    const pool = freshPool();
+    await store.ledger.append(Array.from({ length: 10 }, () => outcomeEntry(pool)));
+    const [one, two] = [
+      await store.ledger.follow(following(pool, { count: 4 })),
+      await second.ledger.follow(following(pool, { consumer: 'two' })),
+    ];
+    t.same([one.length, two.length], [4, 6]);
+    t.equal(new Set([...one, ...two].map(({ id }) => id)).size, 10);
+    t.ok([...one, ...two].every(({ deliveries }) => deliveries === 1));
+    t.equal((await store.ledger.follow(following(pool, { group: 'learn' }))).length, 10);
+    t.same(await store.ledger.follow(following(pool)), []);
+  });
+
+  t.test('gives again what a dead consumer has left, but not what was acknowledged', async (t) => {
+    const pool = freshPool();
+    await store.ledger.append(Array.from({ length: 3 }, () => outcomeEntry(pool)));
+    const taken = await store.ledger.follow(following(pool));
+    await store.ledger.acknowledge(pool, 'score', [taken[1]?.id ?? '']);
+    await sleep(30);
+    t.same(await second.ledger.follow(following(pool, { consumer: 'two' })), [], 'not before the time');
+    const again = await second.ledger.follow(following(pool, { consumer: 'two', claimIdleMs: 20 }));
+    t.same(
+      again.map(({ id, deliveries }) => [id, deliveries]),
+      [
+        [taken[0]?.id, 2],
+        [taken[2]?.id, 2],
+      ],
+    );
+    t.same(again[0]?.entry, taken[0]?.entry);
+    await sleep(30);
+    const third = await store.ledger.follow(following(pool, { claimIdleMs: 20, count: 1 }));
+    t.same(
+      third.map(({ id, deliveries }) => [id, deliveries]),
+      [[taken[0]?.id, 3]],
+    );
+    const ids = taken.map(({ id }) => id);
+    await store.ledger.acknowledge(pool, 'score', ids);
+    await sleep(30);
+    t.same(await store.ledger.follow(following(pool, { claimIdleMs: 20 })), []);
+  });
+
+  t.test('wakes a waiting consumer when another client appends', async (t) => {
+    const pool = freshPool();
+    const began = performance.now();
+    const waiting = store.ledger.follow(following(pool, { blockMs: 5_000 }));
+    await sleep(50);
+    const other = second.ledger.follow(following(freshPool(), { blockMs: 100 }));
+    const entry = outcomeEntry(pool);
+    await second.ledger.append([entry]);
+    t.same(outcomeIds(await waiting), [entry.outcome.id]);
+    t.ok(performance.now() - began < 1_000, 'within the polling time');
+    t.same(await other, [], 'and the one without an entry waits in vain');
+    t.ok(performance.now() - began >= 100);
+  });
+
+  t.test('trims what every group has acknowledged and nothing else', async (t) => {
+    const pool = freshPool();
+    const future = Date.now() + 60_000;
+    await store.ledger.append(Array.from({ length: 4 }, () => outcomeEntry(pool)));
+    const taken = await store.ledger.follow(following(pool, { count: 3 }));
+    await store.ledger.acknowledge(pool, 'score', [taken[0]?.id ?? '', taken[2]?.id ?? '']);
+    await store.ledger.trim(Date.now() - 60_000);
+    t.equal((await store.ledger.read(pool, '0-0', 10)).length, 4, 'all are young');
+    await store.ledger.trim(future);
+    const left = (await store.ledger.read(pool, '0-0', 10)).map(({ id }) => id);
+    t.notOk(left.includes(taken[0]?.id ?? ''), 'acknowledged and old');
+    t.ok(left.includes(taken[1]?.id ?? ''), 'delivered, not acknowledged');
+    await store.ledger.acknowledge(pool, 'score', [taken[1]?.id ?? '']);
+    await store.ledger.trim(future);
+    const last = await store.ledger.read(pool, '0-0', 10);
+    t.equal(last.length, 1, 'not delivered yet');
+    const next = await store.ledger.follow(following(pool));
+    t.same(outcomeIds(next), outcomeIds(last));
+    await store.ledger.acknowledge(pool, 'score', [next[0]?.id ?? '']);
+    t.ok((await store.ledger.trim(future)) >= 1);
+    await store.ledger.append([outcomeEntry(pool)]);
+    const [fresh] = await store.ledger.follow(following(pool));
+    t.ok((fresh?.id ?? '') > (next[0]?.id ?? ''), 'ids go on after everything was dropped');
+  });
+}
+
+function tallyTests(t: Test, store: Store, second: Store): void {
+  for (const [n, prompts] of [
+    [1, 20],
+    [2, 60],
+    [3, 120],
+    [4, 60],
+    [5, 40],
+    [8, 6],
+  ] as const) {
+    t.test(`sums of random events in a pool of ${n} are those of a recomputation`, async (t) => {
+      const pool = freshPool();
+      const events = randomEvents(keyOf(pool), n, prompts, chance(n));
+      for (let i = 0; i < events.length; i += 200) {
+        // Each prompt through one client, so that its first event is known: it sets the bucket.
+        const clientOf = (event: TallyEvent) => (event.promptInstance.endsWith('1') ? second : store);
+        await Promise.all(events.slice(i, i + 200).map((event) => clientOf(event).tallies.apply(event)));
+      }
+      const expected = recompute(events);
+      for (const [bucket, sums] of expected) {
+        const found = await second.tallies.read(keyOf(pool, { bucket }));
+        t.same(Object.fromEntries([...found].sort()), Object.fromEntries([...sums].sort()), bucket);
+      }
+      t.equal(expected.size, 2);
+      const fields = [...expected.values()].flatMap((sums) => [...sums.keys()]);
+      const kinds = n === 1 ? [/^1:q$/, /^F:u0:g$/] : [/:dq$/, /^\d+:x$/, /^D:0:1$/, /^S:0:\d:q$/, /^F:c1:g$/];
+      for (const kind of kinds) t.ok(fields.some((field) => kind.test(field)));
+      t.comment(`${events.length} events`);
+    });
+  }
+
+  t.test('says what an event was, and counts it once for two clients', async (t) => {
+    const pool = freshPool();
+    const event = eventOf(keyOf(pool));
+    const first = { ...event, entryId: '1700000000000-5', reward: 2_500 };
+    const both = await Promise.all([store.tallies.apply(first), second.tallies.apply(first)]);
+    t.same(both.sort(), ['duplicate', 'new']);
+    t.equal(await store.tallies.apply({ ...first, entryId: '1700000000000-10', reward: 5_000 }), 'revised');
+    t.equal(await store.tallies.apply({ ...first, entryId: '1700000000000-9', reward: 0 }), 'duplicate');
+    t.equal(await store.tallies.apply({ ...first, entryId: '1700000000001-0', reward: null }), 'revised');
+    t.same([...(await store.tallies.read(first.key))], [['1:x', 1n]]);
+    t.same(await store.tallies.read(keyOf(freshPool())), new Map());
+  });
+
+  t.test('acknowledges the entry it counts, and the repeated too', async (t) => {
+    const pool = freshPool();
+    const base = eventOf(keyOf(pool));
+    await store.ledger.append(Array.from({ length: 2 }, () => outcomeEntry(pool)));
+    const taken = await store.ledger.follow(following(pool));
+    const ids = taken.map(({ id }) => id);
+    const [older = '', newer = ''] = ids;
+    t.equal(await store.tallies.apply({ ...base, group: 'score', entryId: newer }), 'new');
+    t.equal(await store.tallies.apply({ ...base, group: 'score', entryId: older }), 'duplicate');
+    await sleep(5);
+    t.same(await store.ledger.follow(following(pool, { claimIdleMs: 1 })), []);
+  });
+
+  t.test('lists its keys, whatever characters they hold', async (t) => {
+    const pool = freshPool();
+    const odd = { system: `s:{${pool}}%3A`, task: 'täsk:1', source: 'feedback:user' };
+    const keys = [keyOf(pool), keyOf(pool, { bucket: '2026-01-02' }), keyOf(pool, odd)];
+    const base = eventOf(keyOf(pool));
+    for (const [i, key] of keys.entries()) {
+      await store.tallies.apply({ ...base, key, promptInstance: `prompt ${i}` });
+    }
+    const byText = (list: readonly TallyKey[]) => list.map((key) => JSON.stringify(key)).sort();
+    t.same(byText(await second.tallies.keys({ pool })), byText(keys));
+    t.same(await second.tallies.keys({ system: odd.system }), [keyOf(pool, odd)]);
+    t.same(await second.tallies.keys({ pool, system: 'nobody' }), []);
+  });
+
+  t.test('sums beyond what a double holds', async (t) => {
+    const pool = freshPool();
+    const event = { ...eventOf(keyOf(pool)), reward: 10_000, n: 1, design: 'f' } as const;
+    const ids = Array.from({ length: 901 }, (_, i) => i);
+    await Promise.all(
+      ids.map((i) => store.tallies.apply({ ...event, entryId: `1-${i + 1}`, promptInstance: `${i}` })),
+    );
+    const sums = await store.tallies.read(keyOf(pool));
+    t.equal(sums.get('F:g:q'), 901n * 10n ** 10n);
+    t.equal(typeof sums.get('F:g:q'), 'bigint');
+  });
+}
+
+function estimateTests(t: Test, store: Store, second: Store): void {
+  t.test('replaces the estimates of a system, task and source together', async (t) => {
+    const system = freshPool();
+    const other = freshPool();
+    await store.estimates.publish(system, 'a', 's', [
+      estimateOf(system, 'a', 's', 1),
+      estimateOf(system, 'a', 's', 2),
+    ]);
+    await store.estimates.publish(system, 'b', 's', [estimateOf(system, 'b', 's', 3)]);
+    await store.estimates.publish(system, 'b', 't', [estimateOf(system, 'b', 't', 4)]);
+    await store.estimates.publish(other, 'a', 's', [estimateOf(other, 'a', 's', 5)]);
+    const values = async (filter: Parameters<Store['estimates']['query']>[0]) =>
+      (await second.estimates.query(filter)).map(({ value }) => value).sort();
+    t.same(await values({ system }), [1, 2, 3, 4]);
+    t.same(await values({ system, task: 'b' }), [3, 4]);
+    t.ok((await values({})).includes(5) && (await values({ task: 'a' })).includes(5));
+    await store.estimates.publish(system, 'a', 's', [estimateOf(system, 'a', 's', 6)]);
+    await store.estimates.publish(system, 'b', 's', []);
+    t.same(await values({ system }), [4, 6]);
+    t.same((await second.estimates.query({ system, task: 'a' }))[0], estimateOf(system, 'a', 's', 6));
+  });
+}
+
+function restartTest(t: Test, subject: StoreUnderTest): void {
+  t.test('remembers everything when it is opened again after a crash', async (t) => {
+    const pool = freshPool();
+    const before = await subject.open();
+    const entry = outcomeEntry(pool);
+    const event = eventOf(keyOf(pool));
+    await before.ledger.append([entry, outcomeEntry(pool)]);
+    const [first] = await before.ledger.follow(following(pool, { count: 1 }));
+    await before.tallies.apply(event);
+    const sums = await before.tallies.read(event.key);
+    await before.estimates.publish(pool, 'a', 's', [estimateOf(pool, 'a', 's', 1)]);
+    await before.close();
+    await t.rejects(before.ping(), { code: 'store_unavailable' });
+    await subject.restart();
+    const after = await subject.open();
+    t.teardown(() => after.close());
+    await after.ping();
+    await after.ledger.append([entry]);
+    t.equal((await after.ledger.read(pool, '0-0', 10)).length, 2);
+    t.same(await after.ledger.outcome(entry.outcome.id), entry.outcome);
+    t.same(await after.tallies.read(event.key), sums);
+    t.equal(await after.tallies.apply(event), 'duplicate');
+    t.equal((await after.estimates.query({ system: pool })).length, 1);
+    const next = await after.ledger.follow(following(pool));
+    t.equal(next.length, 1, 'the group goes on where it was');
+    const again = await after.ledger.follow(following(pool, { claimIdleMs: 0, consumer: 'two', count: 1 }));
+    t.same(
+      again.map(({ id, deliveries }) => [id, deliveries]),
+      [[first?.id, 2]],
+    );
+  });
+}
