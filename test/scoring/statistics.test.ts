@@ -261,6 +261,24 @@ t.test('rank intervals cover the true ranks and use the covariance', async (t) =
     'shared noise cancels in differences',
   );
   t.same(sharp.best, [1, 0, 0]);
+  const blind = rankIntervals(
+    [1, 2],
+    [
+      [NaN, NaN],
+      [NaN, NaN],
+    ],
+    0.05,
+    xoroshiro128plus(1),
+    10,
+  );
+  t.same(
+    blind.ranks,
+    [
+      [1, 2],
+      [1, 2],
+    ],
+    'no known error, no ranks',
+  );
   const truth = [0.3, 0.25, 0.2];
   let held = 0;
   for (let seed = 0; seed < 200; seed += 1) {
@@ -288,7 +306,9 @@ t.test('intervals keep their level over seeds', async (t) => {
       k += hit(rate) ? 1 : 0;
       const [a, b] = n % 10 === 0 ? betaBinomialInterval(k, n, 0.05) : [0, 1];
       if (a > rate || b < rate) inside = false;
-      if (hit(0.3)) hit(0.5) ? (n10 += 1) : (n01 += 1);
+      const differs = hit(0.3);
+      if (differs && hit(0.5)) n10 += 1;
+      else if (differs) n01 += 1;
       if (n % 10 === 0 && eMcNemar(n10, n01).twoSided >= Math.log(20)) alarm = true;
     }
     if (inside) sequence += 1;

@@ -27,6 +27,8 @@ export function readLabel(answer: string, options: Options): string | undefined 
   if (alone !== undefined && options.has(alone)) return alone;
   const byText = labelOfText(text, options);
   if (byText !== undefined) return byText;
+  const spaced = /^(\p{Lu}) (\S.*)$/su.exec(text);
+  if (spaced !== null && labelOfText(spaced[2] ?? '', options) === spaced[1]) return spaced[1];
   const match = LABELLED.exec(text);
   const label = (match?.[1] ?? match?.[2])?.toUpperCase();
   if (label === undefined || !options.has(label)) return undefined;

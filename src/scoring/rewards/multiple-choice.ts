@@ -5,7 +5,7 @@
  */
 import Type from 'typebox';
 import { optionsFrom, readLabel, readLabels, type Options } from './choice-grammar.ts';
-import { LONGEST_ANSWER, readableText, type ExtractedAnswer } from './extract.ts';
+import { LONGEST_ANSWER, readableText, type ExtractedAnswer, type NoAnswer } from './extract.ts';
 import { unwrapAnswer } from './markup.ts';
 import { graded, graderError, noAnswer, pureVerifier, unparseable } from './pure-verifier.ts';
 import type { Grade } from './reward.ts';
@@ -16,6 +16,8 @@ const Params = Type.Object(
     options: Type.Optional(
       Type.Union([Type.Record(Type.String(), Type.String()), Type.Array(Type.String())]),
     ),
+    /** The same, under the name that tasks have for it. */
+    choices: Type.Optional(Type.Record(Type.String(), Type.String())),
     /** Whether a set of labels is asked for; all of them must be named, and no other. */
     multi: Type.Optional(Type.Boolean()),
   },
@@ -27,7 +29,7 @@ export const multipleChoice = pureVerifier({
   version: '1',
   params: Params,
   judge: ({ completion, found, golds, params }) => {
-    const options = optionsFrom(params.options);
+    const options = optionsFrom(params.options ?? params.choices);
     const wanted = golds.map((gold) => readLabel(gold, options));
     const labels = new Set(wanted.filter((label) => label !== undefined));
     if (wanted.includes(undefined)) return graderError('gold', `${golds.join(', ')} names no option`);
@@ -43,7 +45,7 @@ export const multipleChoice = pureVerifier({
 });
 
 function gradeChoice(
-  found: ExtractedAnswer | Parameters<typeof noAnswer>[0],
+  found: ExtractedAnswer | NoAnswer,
   matches: (answer: string) => boolean | undefined,
 ): Grade {
   if (typeof found === 'string') return noAnswer(found);

@@ -4,7 +4,7 @@
  * number (a range, a hedge, an operation, NaN) scores 0. Gold: a number or a list of alternatives.
  */
 import Type, { type Static } from 'typebox';
-import { findAnswer, readableText, type ExtractedAnswer } from './extract.ts';
+import { readableText, type ExtractedAnswer, type NoAnswer } from './extract.ts';
 import { parseNumber, type DecimalMark } from './number-grammar.ts';
 import { graded, graderError, noAnswer, pureVerifier, unparseable } from './pure-verifier.ts';
 import { parseQuantity, type Quantity } from './quantity.ts';
@@ -67,11 +67,11 @@ function readGold(gold: string, mark: DecimalMark): Quantity | undefined {
 }
 
 function withFallback(
-  found: ReturnType<typeof findAnswer>,
+  found: ExtractedAnswer | NoAnswer,
   completion: string,
   params: Params,
   mark: DecimalMark,
-): ReturnType<typeof findAnswer> {
+): ExtractedAnswer | NoAnswer {
   if (params.fallback_last_number !== true) return found;
   const open = found === 'unstated' || (typeof found !== 'string' && found.source === 'whole');
   if (!open || (typeof found !== 'string' && parseQuantity(found.answer, mark) !== undefined)) return found;

@@ -29,14 +29,14 @@ export function benjaminiHochberg(p: readonly number[]): number[] {
  * report time; not for running maxima of e-processes.
  */
 export function eBenjaminiHochberg(e: readonly number[], alpha: number): number[] {
-  const order = ascending(e).reverse();
+  const order = ascending(e).toReversed();
   let rejected = 0;
   order.forEach((index, rank) => {
     if ((e[index] ?? 0) >= e.length / (alpha * (rank + 1))) rejected = rank + 1;
   });
-  return order.slice(0, rejected).sort((a, b) => a - b);
+  return order.slice(0, rejected).toSorted((a, b) => a - b);
 }
 
 function ascending(values: readonly number[]): number[] {
-  return values.map((_, index) => index).sort((a, b) => (values[a] ?? 0) - (values[b] ?? 0));
+  return values.map((_, index) => index).toSorted((a, b) => (values[a] ?? 0) - (values[b] ?? 0));
 }

@@ -14,7 +14,7 @@ export interface Ranking {
 
 /**
  * Rank intervals of `values` (larger is better) with covariance `covariance` at confidence `1 - alpha`. `draws`
- * (10,000 by default) seeded normal draws are taken from `random`.
+ * (10,000 by default) seeded normal draws are taken from `random`. An unknown (not finite) covariance ranks nothing.
  */
 export function rankIntervals(
   values: readonly number[],
@@ -23,6 +23,9 @@ export function rankIntervals(
   random: RandomGenerator,
   draws = 10_000,
 ): Ranking {
+  const unknown = values.length < 2 || covariance.some((row) => row.some((entry) => !Number.isFinite(entry)));
+  if (unknown)
+    return { ranks: values.map(() => [1, values.length]), best: values.map(() => 1 / values.length) };
   const errors = differenceErrors(covariance);
   const draw = normalDraws(covariance, random);
   const maxima = new Float64Array(draws);
