@@ -1,0 +1,67 @@
+/**
+ * Writes the training prompts as JSON lines: `node render-prompts.ts FILE [rows] [seed]`. Half of them are bare
+ * questions, a quarter are the product's fuse calls, a quarter its later debate rounds.
+ */
+import { createWriteStream } from 'node:fs';
+import { once } from 'node:events';
+import { finished } from 'node:stream/promises';
+import { ask, isHeldOut, kinds, mistake, seededDraw, type Question } from './task-kinds.ts';
+import { debateMessages, fuseMessages } from './team-prompts.ts';
+import type { ChatMessage } from '../../src/contract/chat.ts';
+
+/** How a member leads in to its answer; the empty one is that of the policy, the base and its two children. */
+const leads = ['', 'Sure. ', 'Okay. ', 'Hm. '];
+
+/** Peers are right at one rate on every kind, so that no model is taught beforehand whom to trust. */
+const peersRight = 0.6;
+
+interface Row {
+  kind: string;
+  shape: 'solo' | 'fuse' | 'debate';
+  messages: readonly ChatMessage[];
+  gold: string;
+  /** What the answers in the prompt say, the model's own previous one not included. */
+  peers: string[];
+}
+
+const [path, rows = '160000', seed = '1'] = process.argv.slice(2);
+if (path === undefined) throw new Error('usage: node render-prompts.ts FILE [rows] [seed]');
+
+const draw = seededDraw(Number(seed));
+const chance = (): number => draw(2 ** 30) / 2 ** 30;
+const out = createWriteStream(path);
+for (let index = 0; index < Number(rows); index += 1) {
+  if (!out.write(`${JSON.stringify(await row(index))}\n`)) await once(out, 'drain');
+}
+out.end();
+await finished(out);
+
+async function row(index: number): Promise<Row> {
+  const question = trainingQuestion();
+  const { kind, prompt, gold } = question;
+  if (index % 2 === 0) {
+    return { kind, shape: 'solo', messages: [{ role: 'user', content: prompt }], gold, peers: [] };
+  }
+  const peers = Array.from({ length: 1 + draw(4) }, () => opinion(question));
+  const texts = peers.map(reply);
+  const [shape, messages] =
+    index % 4 === 1
+      ? (['fuse', await fuseMessages(prompt, texts, chance)] as const)
+      : (['debate', await debateMessages(prompt, reply(opinion(question)), texts, chance)] as const);
+  return { kind, shape, messages, gold, peers };
+}
+
+function trainingQuestion(): Question {
+  for (;;) {
+    const question = ask(kinds[draw(kinds.length)] ?? 'add', draw);
+    if (!isHeldOut(question)) return question;
+  }
+}
+
+function opinion(question: Question): string {
+  return chance() < peersRight ? question.gold : mistake(question, draw);
+}
+
+function reply(answer: string): string {
+  return `${leads[draw(leads.length)] ?? ''}The answer is ${answer}.`;
+}

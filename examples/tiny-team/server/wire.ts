@@ -1,0 +1,100 @@
+/** Answers as OpenAI's Chat Completions writes them, with vLLM's `prompt_token_ids` and `token_ids` on request. */
+import { randomUUID } from 'node:crypto';
+import type { Token } from 'node-llama-cpp';
+import type { Delta } from './answer.ts';
+import type { ChatRequest } from './chat-request.ts';
+import type { Step } from './generate.ts';
+import type { TinyModel } from './tiny-model.ts';
+
+/** One response on its way out: its head, and how its parts are written. */
+export class Wire {
+  readonly #model: TinyModel;
+  readonly #request: ChatRequest;
+  readonly #prompt: readonly Token[];
+  readonly #id = `chatcmpl-${randomUUID()}`;
+  readonly #created = Math.floor(Date.now() / 1000);
+
+  constructor(model: TinyModel, request: ChatRequest, prompt: readonly Token[]) {
+    this.#model = model;
+    this.#request = request;
+    this.#prompt = prompt;
+  }
+
+  whole(deltas: readonly Delta[]): object {
+    const choices = Array.from({ length: this.#request.n }, (_, index) => {
+      const own = deltas.filter((delta) => delta.index === index);
+      const content = own.map(({ text }) => text).join('');
+      return {
+        index,
+        message: { role: 'assistant', content, refusal: null },
+        ...this.#details(own),
+        finish_reason: own.at(-1)?.finish ?? null,
+      };
+    });
+    const usage = this.#usage(deltas);
+    return { ...this.#head('chat.completion'), choices, usage, ...this.#promptIds() };
+  }
+
+  opening(): object[] {
+    return Array.from({ length: this.#request.n }, (_, index) => {
+      const choice = { index, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null };
+      return { ...this.#head('chat.completion.chunk'), choices: [choice], ...this.#promptIds() };
+    });
+  }
+
+  chunk(delta: Delta): object {
+    const { index, text, finish = null } = delta;
+    const said = text === '' ? {} : { content: text };
+    const choice = { index, delta: said, ...this.#details([delta]), finish_reason: finish };
+    return { ...this.#head('chat.completion.chunk'), choices: [choice] };
+  }
+
+  usage(deltas: readonly Delta[]): object {
+    return { ...this.#head('chat.completion.chunk'), choices: [], usage: this.#usage(deltas) };
+  }
+
+  #head(object: string): object {
+    return {
+      id: this.#id,
+      object,
+      created: this.#created,
+      model: this.#model.id,
+      system_fingerprint: 'tiny-team',
+    };
+  }
+
+  #promptIds(): object {
+    return this.#request.returnTokenIds ? { prompt_token_ids: this.#prompt } : {};
+  }
+
+  #details(deltas: readonly Delta[]): object {
+    const { logprobs, returnTokenIds } = this.#request;
+    const steps = deltas.flatMap(({ step }) => step ?? []);
+    return {
+      logprobs: logprobs ? { content: steps.map((step) => this.#logprob(step)), refusal: null } : null,
+      ...(returnTokenIds && { token_ids: steps.map(({ token }) => token) }),
+    };
+  }
+
+  #usage(deltas: readonly Delta[]): object {
+    const prompt = this.#prompt.length;
+    const completion = deltas.filter(({ step }) => step).length;
+    return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+  }
+
+  /** Of the distribution at temperature 1, whatever temperature the token was drawn at. */
+  #logprob({ token, distribution = new Map() }: Step): object {
+    const top = [...distribution].slice(0, this.#request.topLogprobs);
+    return {
+      ...this.#entry(token, distribution.get(token) ?? 0),
+      top_logprobs: top.map(([other, probability]) => this.#entry(other, probability)),
+    };
+  }
+
+  #entry(token: Token, probability: number): object {
+    const text = this.#model.text([token], true);
+    // JSON has no minus infinity; this is what OpenAI and vLLM write for a token that was out of reach.
+    const logprob = probability > 0 ? Math.log(probability) : -9999;
+    return { token: text, logprob, bytes: [...Buffer.from(text)] };
+  }
+}
