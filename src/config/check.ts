@@ -36,16 +36,25 @@ function schemaProblems(document: unknown): Problem[] {
     if (keyword === 'additionalProperties') continue;
     const { path, value } = locate(document, instancePath);
     const unknown = keyword === 'boolean';
-    const found = value === undefined ? 'nothing' : JSON.stringify(value);
     problems.set(path, {
       path,
-      message: unknown ? 'is not a known field' : `${message}, found ${found}`,
+      message: unknown ? 'is not a known field' : `${message}, found ${shown(path, value)}`,
       remedy: unknown
         ? 'Remove it, or correct its spelling; docs/reference/config.md lists the fields.'
         : 'See docs/reference/config.md for what it takes.',
     });
   }
   return [...problems.values()];
+}
+
+/** Only what is short and cannot be a secret is repeated in a message. */
+function shown(path: string, value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return path.endsWith('apiKey') || path.endsWith('url')
+    ? 'a value that is not shown'
+    : JSON.stringify(value);
 }
 
 /** A JSON pointer as a path with ids, and the value there. */

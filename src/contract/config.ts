@@ -6,6 +6,8 @@ import Type, { type Static } from 'typebox';
 import { Capabilities, Provider } from './plan.ts';
 
 const strict = { additionalProperties: false };
+/** A section that may be left out: its fields then have their defaults. */
+const section = { additionalProperties: false, default: {} };
 const Alias = (description: string) =>
   Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,63}$', description: `${description} ([a-z0-9][a-z0-9.-]*)` });
 
@@ -46,7 +48,7 @@ export const ServerConfig = Type.Object(
       description: 'Whether clients may ask for consort/<protocol>:<alias>+<alias>.',
     }),
   },
-  strict,
+  section,
 );
 
 export const StoreConfig = Type.Object(
@@ -71,7 +73,7 @@ export const StoreConfig = Type.Object(
       description: 'Bound of the spool; beyond it outcomes are dropped and counted.',
     }),
   },
-  strict,
+  section,
 );
 
 export const KeyConfig = Type.Object(
@@ -95,7 +97,7 @@ export const AuthConfig = Type.Object(
     required: Type.Boolean({ default: false, description: 'Whether every request needs a key.' }),
     keys: Type.Array(KeyConfig, { default: [], description: 'The known keys.' }),
   },
-  strict,
+  section,
 );
 
 export const TimeoutsConfig = Type.Object(
@@ -109,7 +111,7 @@ export const TimeoutsConfig = Type.Object(
     }),
     totalMs: Type.Integer({ default: 600_000, minimum: 1, description: 'The whole call.' }),
   },
-  strict,
+  section,
 );
 
 export const ModelConfig = Type.Object(
@@ -207,7 +209,7 @@ export const SystemConfig = Type.Object(
           }),
         ),
       },
-      strict,
+      section,
     ),
     reward: Type.Optional(
       Type.Object(

@@ -166,7 +166,7 @@ export const CATALOGUE = {
     'The game is not usable: %s',
     'Give a finite value for every coalition of the players.',
   ),
-  sandbox_port: service(
+  port_taken: service(
     500,
     false,
     'Port %s on %s is taken',

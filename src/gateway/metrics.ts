@@ -20,9 +20,9 @@ function cached<Child>(make: (...values: string[]) => Child): (...values: string
   };
 }
 
-export interface SpoolGauges {
-  readonly pending: () => number;
-  readonly bytes: () => number;
+/** A spool as far as its gauges look into it. */
+export interface Spooling {
+  readonly counters: { readonly pending: number; readonly bytes: number; readonly replayed: number };
 }
 
 export class Metrics {
@@ -84,11 +84,6 @@ export class Metrics {
   ]);
   readonly #feedback = this.#counter('consort_feedback_total', 'Feedback received.', ['result']);
   readonly #dropped = this.#counter('consort_ledger_dropped_total', 'Outcomes lost, by reason.', ['reason']);
-  readonly #replayed = this.#counter(
-    'consort_ledger_replayed_total',
-    'Entries found in spools of dead processes.',
-    [],
-  );
   readonly #inFlight = this.#gauge('consort_requests_in_flight', 'Plans running now.');
   readonly #streams = this.#gauge('consort_streams_active', 'Streamed responses open now.');
   readonly #draining = this.#gauge('consort_draining', '1 while the gateway is shutting down.');
@@ -123,11 +118,18 @@ export class Metrics {
     info.set({ version, node: process.versions.node }, 1);
   }
 
-  watchSpool({ pending, bytes }: SpoolGauges): void {
-    const entries = this.#gauge('consort_ledger_spool_entries', 'Entries that the store does not have yet.');
-    const size = this.#gauge('consort_ledger_spool_bytes', 'Bytes of the spool on disk.');
-    Object.assign(entries, { collect: () => entries.set(pending()) });
-    Object.assign(size, { collect: () => size.set(bytes()) });
+  watchSpool(spool: Spooling): void {
+    this.#collected(
+      'consort_ledger_spool_entries',
+      'Entries that the store does not have yet.',
+      () => spool.counters.pending,
+    );
+    this.#collected('consort_ledger_spool_bytes', 'Bytes of the spool on disk.', () => spool.counters.bytes);
+    this.#collected(
+      'consort_ledger_replayed_entries',
+      'Entries of dead processes that were found and replayed since the start.',
+      () => spool.counters.replayed,
+    );
   }
 
   observe(outcome: Outcome): void {
@@ -163,9 +165,6 @@ export class Metrics {
   dropped(reason: string, count = 1): void {
     this.#dropped.labels({ reason }).inc(count);
   }
-  replayed(count: number): void {
-    this.#replayed.inc(count);
-  }
   began(stream: boolean): void {
     this.#inFlight.inc();
     if (stream) this.#streams.inc();
@@ -183,6 +182,17 @@ export class Metrics {
   }
   #gauge(name: string, help: string): Gauge {
     return new Gauge({ name, help, registers: [this.registry] });
+  }
+  /** A gauge whose value is looked up at each scrape. */
+  #collected(name: string, help: string, value: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.registry],
+      collect() {
+        this.set(value());
+      },
+    });
   }
   #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {
     return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });

@@ -14,7 +14,7 @@ export interface Recorder {
   /** Takes an entry before the response ends; false when it had to be dropped. */
   readonly append: (entry: LedgerEntry) => boolean;
   /** An outcome that the store may not have yet. */
-  readonly find: (outcomeId: string) => Outcome | undefined;
+  readonly find: (outcomeId: string) => Promise<Outcome | undefined>;
 }
 
 export interface GatewayParts {

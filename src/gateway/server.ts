@@ -1,5 +1,5 @@
 /** The public server: plugins and routes, in order. */
-import { fastify, type FastifyInstance } from 'fastify';
+import { fastify, LogController, type FastifyInstance } from 'fastify';
 import { auth } from './plugins/auth.ts';
 import { errors } from './plugins/errors.ts';
 import { validation } from './plugins/validation.ts';
@@ -12,7 +12,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   const { server, auth: authConfig } = parts.config;
   const app = fastify({
     loggerInstance: parts.logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: server.maxBodyBytes,
     genReqId: () => parts.newId(),
     requestIdHeader: 'x-request-id',

@@ -14,7 +14,7 @@ const Filter = Type.Object(
 
 /** A tenant sees its own outcomes only; another's does not exist for it. */
 async function findOutcome({ recorder, store }: GatewayParts, id: string, caller: Caller): Promise<Outcome> {
-  const outcome = recorder.find(id) ?? (await store.ledger.outcome(id));
+  const outcome = (await recorder.find(id)) ?? (await store.ledger.outcome(id));
   if (!outcome || outcome.plan.tenant !== caller.tenant) throw new ConsortError('outcome_not_found', [id]);
   return outcome;
 }

@@ -5,7 +5,7 @@
  * extractor, so a broken prompt template shows as a biased mean.
  */
 import { textOf, type ChatMessage } from '../../../contract/chat.ts';
-import { extractAnswer } from '../../../scoring/rewards/extract.ts';
+import { canonical, extractAnswer } from '../../../scoring/rewards/extract.ts';
 import { normalQuantile } from '../../../scoring/statistics/special-functions.ts';
 import { normal, uniform } from './chance.ts';
 import { KINDS, type SimModel } from './pool.ts';
@@ -63,7 +63,8 @@ function wrongAnswer(model: SimModel, task: SimTask, turn: number, peers: number
 }
 
 function readAnswer(text: string): string | undefined {
-  return extractAnswer(text)?.answer.trim();
+  const extracted = extractAnswer(text);
+  return extracted && canonical(extracted.answer);
 }
 
 function peerAnswers(text: string): (string | undefined)[] {

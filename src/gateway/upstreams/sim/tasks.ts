@@ -22,7 +22,8 @@ export function simTask(kind: SimKind, seed: number): SimTask {
 /** The task that a text names, or undefined. */
 export function readSimTask(text: string): SimTask | undefined {
   const match = PATTERN.exec(text);
-  return match ? simTask(match[1] as SimKind, Number(match[2])) : undefined;
+  const kind = KIND_NAMES.find((known) => known === match?.[1]);
+  return kind && simTask(kind, Number(match?.[2]));
 }
 
 function row(kind: SimKind, seed: number): TaskRow {
@@ -45,6 +46,13 @@ export function simRows(kind: SimKind | undefined, count: number, seed: number):
     const number = seed * 1_000_000 + index;
     return row(kind ?? drawKind(number), number);
   });
+}
+
+/** The set that a name stands for: `sim` the mixture, `sim:<kind>` one kind; undefined for other names. */
+export function simTaskSet(name: string): { readonly kind: SimKind | undefined } | undefined {
+  if (name === 'sim') return { kind: undefined };
+  const kind = KIND_NAMES.find((known) => name === `sim:${known}`);
+  return kind && { kind };
 }
 
 function drawKind(seed: number): SimKind {

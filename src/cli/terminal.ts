@@ -1,0 +1,59 @@
+/** What commands show: a table, and a progress bar when there is a terminal to show it on. */
+
+export type Cell = string | number;
+
+/** Columns as wide as their widest cell; numbers to the right. */
+export function table(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const text = [header, ...rows].map((row) => row.map(String));
+  const widths = header.map((_, column) => Math.max(...text.map((row) => (row[column] ?? '').length)));
+  const line = (row: readonly string[], source: readonly Cell[]) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return typeof source[column] === 'number' ? cell.padStart(width) : cell.padEnd(width);
+      })
+      .join('  ')
+      .trimEnd();
+  const [first = [], ...rest] = text;
+  const rule = widths.map((width) => '─'.repeat(width)).join('  ');
+  return [line(first, header), rule, ...rest.map((row, index) => line(row, rows[index] ?? []))].join('\n');
+}
+
+/** Three decimals with a sign where it matters. */
+export function signed(value: number): string {
+  return `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`;
+}
+
+const WIDTH = 30;
+/** A task that is over sooner needs no bar. */
+const PATIENCE_MS = 1_000;
+
+/** A bar on stderr; silent where stderr is no terminal. */
+export class Progress {
+  readonly #label: string;
+  readonly #total: number;
+  readonly #startedAt = performance.now();
+  readonly #shown = process.stderr.isTTY;
+  #done: number;
+
+  constructor(label: string, total: number, done = 0) {
+    this.#label = label;
+    this.#total = total;
+    this.#done = done;
+  }
+
+  advance(): void {
+    this.#done++;
+    const elapsed = performance.now() - this.#startedAt;
+    if (!this.#shown || elapsed < PATIENCE_MS) return;
+    const share = this.#total === 0 ? 1 : this.#done / this.#total;
+    const filled = Math.round(share * WIDTH);
+    const bar = '█'.repeat(filled) + '░'.repeat(WIDTH - filled);
+    const seconds = Math.round(elapsed / 1000);
+    process.stderr.write(`\r${this.#label} ${bar} ${this.#done}/${this.#total} ${seconds} s\u001B[K`);
+  }
+
+  close(): void {
+    if (this.#shown) process.stderr.write('\r\u001B[K');
+  }
+}
