@@ -9,9 +9,11 @@ export function mcnemarTest(n10: number, n01: number): { exact: number; midP: nu
   const pairs = n10 + n01;
   if (pairs === 0) return { exact: 1, midP: 1 };
   const fewer = Math.min(n10, n01);
-  const tail = fewer === pairs ? 1 : binomialCdf(fewer, pairs, 0.5);
+  const tail = binomialCdf(fewer, pairs, 0.5);
   const point = binomialPoint(fewer, pairs);
-  return { exact: Math.min(1, 2 * tail), midP: Math.min(1, 2 * (tail - point / 2)) };
+  // With a tie the two tails share their one most extreme point, of which half counts.
+  if (n10 === n01) return { exact: 1, midP: 1 - point / 2 };
+  return { exact: 2 * tail, midP: 2 * tail - point };
 }
 
 function binomialPoint(k: number, n: number): number {
