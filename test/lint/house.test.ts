@@ -52,7 +52,7 @@ for (const from of rooms) {
   broken(fresh(`src/${from}`), `export * from '../main.ts';\n`, `src/${from} may not import src/main.ts: `);
   ok(fresh(`src/${from}`), `import type { Thing } from './thing.ts';\nexport type Mine = Thing;\n`);
 }
-ok('src/main.ts', `await import('./cli/serve.ts');\n`);
+ok('src/main.ts', `await import('./cli/serve.ts');\nexport const environment = process.env;\n`);
 
 // The narrower places.
 const typed = (path: string) => `import type { Thing } from '${path}';\nexport type Mine = Thing;\n`;

@@ -214,7 +214,7 @@ export const PARTLY_IMPURE_GLOBALS: Readonly<
 };
 
 export const ENVIRONMENT: Dependency = {
-  in: ['src/config', 'src/cli'],
+  in: ['src/config', 'src/cli', 'src/main.ts'],
   instead: 'take the value as a parameter; src/config reads the environment',
 };
 

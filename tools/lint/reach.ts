@@ -76,7 +76,10 @@ function readsEnvironment(node: Node): boolean {
 }
 
 export const environment: Rule = {
-  meta: { type: 'problem', docs: { description: 'process.env is read in src/config and src/cli only' } },
+  meta: {
+    type: 'problem',
+    docs: { description: 'process.env is read in src/config, src/cli and the entry only' },
+  },
   create(context: Context) {
     const path = sourcePath(context.filename);
     if (path === undefined || isAllowed(ENVIRONMENT, path) || roomOf(path)?.room.pure) return {};
