@@ -19,7 +19,10 @@ export async function pages(): Promise<Page[]> {
   return Promise.all(
     drawn.map(async ([name, text]) => {
       const path = join(REPOSITORY, name);
-      return { path, text: await format(text, { ...(await resolveConfig(path)), filepath: path }) };
+      return {
+        path,
+        text: await format(text, { ...(await resolveConfig(path)), proseWrap: 'always', filepath: path }),
+      };
     }),
   );
 }
