@@ -157,7 +157,8 @@ export function randomEvents(key: TallyKey, n: number, prompts: number, random: 
   const events: TallyEvent[] = [];
   let serial = 0;
   for (let prompt = 0; prompt < prompts; prompt++) {
-    const missing = random() < 0.5 ? 0.1 : 0;
+    // Half of the prompts have missing rewards and changed designs; large panels are complete only without.
+    const stray = random() < 0.5 ? 0.1 : 0;
     for (const one of runsOf(n, random)) {
       const versions = random() < 0.3 ? 2 + Math.floor(random() * 2) : 1;
       for (let version = 0; version < versions; version++) {
@@ -169,8 +170,8 @@ export function randomEvents(key: TallyKey, n: number, prompts: number, random: 
           entryId: `${1_700_000_000_000 + Math.floor(serial / 7)}-${serial % 7}`,
           promptInstance: `prompt ${prompt}`,
           n,
-          reward: rewardOf(random, missing),
-          design: version > 0 && random() < 0.1 ? '-' : one.design,
+          reward: rewardOf(random, stray),
+          design: version > 0 && random() < stray ? '-' : one.design,
         };
         events.push(event, ...(random() < 0.3 ? [event] : []));
       }
