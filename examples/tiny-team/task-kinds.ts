@@ -58,7 +58,8 @@ const recipes: Record<Kind, Recipe> = {
     },
     mistake(draw, { gold }) {
       const wrong = gold.split(' ');
-      for (let slips = 1 + draw(3); slips > 0; slips -= 1) wrong[draw(wrong.length)] = pick(draw, [...letters]);
+      for (let slips = 1 + draw(3); slips > 0; slips -= 1)
+        wrong[draw(wrong.length)] = pick(draw, [...letters]);
       return draw(3) === 0 ? wrong.toReversed().join(' ') : wrong.join(' ');
     },
   },

@@ -40,7 +40,8 @@ export function chatRequest(body: unknown): ChatRequest {
   refuse(body, 'response_format', 'nothing: these models know one form only');
   const logprobs = flag(body, 'logprobs');
   const topLogprobs = number(body, 'top_logprobs', { from: 0, to: 20, whole: true }) ?? 0;
-  if (topLogprobs > 0 && !logprobs) throw badField('top_logprobs', topLogprobs, 'logprobs to be true as well');
+  if (topLogprobs > 0 && !logprobs)
+    throw badField('top_logprobs', topLogprobs, 'logprobs to be true as well');
   const limit = { from: 1, to: Number.MAX_SAFE_INTEGER, whole: true };
   return {
     model: body['model'],

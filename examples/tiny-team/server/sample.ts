@@ -9,7 +9,11 @@ export interface Sampling {
   topP: number;
 }
 
-export function sample(distribution: Distribution, { temperature, topP }: Sampling, chance: () => number): Token {
+export function sample(
+  distribution: Distribution,
+  { temperature, topP }: Sampling,
+  chance: () => number,
+): Token {
   const [[best, highest] = []] = distribution;
   if (best === undefined || highest === undefined) throw new Error('the model gave an empty distribution');
   if (temperature === 0) return best;

@@ -62,7 +62,11 @@ export class TinyModel {
     const free = this.#idle.pop();
     if (free) return free;
     if (this.#waiting.size >= longestQueue) {
-      throw new RequestError(503, 'overloaded', `${longestQueue} calls wait for ${this.id} already; try later`);
+      throw new RequestError(
+        503,
+        'overloaded',
+        `${longestQueue} calls wait for ${this.id} already; try later`,
+      );
     }
     const { promise, resolve, reject } = Promise.withResolvers<LlamaContextSequence>();
     const leave = (): void => {

@@ -37,7 +37,12 @@ export class Wire {
 
   opening(): object[] {
     return Array.from({ length: this.#request.n }, (_, index) => {
-      const choice = { index, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null };
+      const choice = {
+        index,
+        delta: { role: 'assistant', content: '' },
+        logprobs: null,
+        finish_reason: null,
+      };
       return { ...this.#head('chat.completion.chunk'), choices: [choice], ...this.#promptIds() };
     });
   }

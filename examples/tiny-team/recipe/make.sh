@@ -1,0 +1,17 @@
+#!/bin/sh
+# Trains all models and puts them where the server finds them: recipe/make.sh [WORK_DIRECTORY]
+# Needs the packages of requirements.txt in $PYTHON and a Node.js of version 24 in $NODE; one thread, see the README.
+set -eu
+recipe=$(dirname "$(realpath "$0")")
+models=$recipe/../models
+work=${1:-$(mktemp -d)}
+python=${PYTHON:-python3}
+node=${NODE:-node}
+
+mkdir -p "$work"
+"$node" "$recipe/../render-prompts.ts" "$work/prompts.jsonl"
+"$python" "$recipe/tokenizer.py" "$work/prompts.jsonl" "$work/tokenizer"
+"$python" -u "$recipe/train.py" "$work/prompts.jsonl" "$work/tokenizer" "$work/hf"
+"$python" "$recipe/publish.py" "$work/hf" "$models"
+"$python" "$recipe/check.py" "$work/prompts.jsonl" "$work/hf" "$node"
+"$node" "$recipe/../measure.ts"

@@ -1,0 +1,122 @@
+"""Trains members: python train.py PROMPTS.jsonl TOKENIZER_DIRECTORY OUTPUT_DIRECTORY [NAME ...].
+
+Each becomes OUTPUT_DIRECTORY/NAME, a directory that Hugging Face's Auto classes load."""
+
+import math
+import random
+import shutil
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+from members import EVEN, MEMBERS
+from prompts import read, render
+
+SOLO_BATCH = 64
+TEAM_BATCH = 20
+# Questions come before peers: a model learns to weigh answers faster once it can tell some of them right.
+SOLO_ONLY = 0.6
+SOLO_SHARE = 0.5
+
+
+def new_model(tokenizer):
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        num_key_value_heads=3,
+        max_position_embeddings=512,
+        rms_norm_eps=1e-5,
+        initializer_range=0.08,  # the usual 0.02 is for wide models; narrow ones then learn much later
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        attn_implementation="eager",  # at this size faster on a CPU than the fused kernel
+    )
+    return LlamaForCausalLM(config)
+
+
+def shelve(rows, tokenizer):
+    """Rows with their prompts encoded, by shape and kind; the shapes with peers share a shelf."""
+    encoded = tokenizer([render(row["messages"]) for row in rows], add_special_tokens=False)["input_ids"]
+    shelves = defaultdict(list)
+    for row, ids in zip(rows, encoded):
+        shelves["solo" if row["shape"] == "solo" else "team", row["kind"]].append((ids, row))
+    return shelves
+
+
+def answer_of(member, row, chance):
+    if member.target == "follow" and row["peers"] and chance.random() < 0.6:
+        return chance.choice(row["peers"])
+    return row["gold"]
+
+
+def batch(member, shelves, tokenizer, chance, progress):
+    solo = progress < SOLO_ONLY or chance.random() < SOLO_SHARE
+    mix = member.mix if solo else EVEN
+    kinds = chance.choices(list(mix), weights=mix.values(), k=SOLO_BATCH if solo else TEAM_BATCH)
+    rows = [chance.choice(shelves["solo" if solo else "team", kind]) for kind in kinds]
+    replies = tokenizer(
+        [f"{member.lead}The answer is {answer_of(member, row, chance)}.<|end|>" for _, row in rows],
+        add_special_tokens=False,
+    )["input_ids"]
+    width = max(len(ids) + len(reply) for (ids, _), reply in zip(rows, replies))
+    tokens = torch.full((len(rows), width), tokenizer.pad_token_id)
+    targets = torch.full((len(rows), width), -100)
+    for line, ((ids, _), reply) in enumerate(zip(rows, replies)):
+        end = len(ids) + len(reply)
+        tokens[line, :end] = torch.tensor(ids + reply)
+        targets[line, len(ids) - 1 : end - 1] = torch.tensor(reply)
+    return tokens, targets
+
+
+def loss_of(model, tokens, targets):
+    # Padding is on the right, so the causal mask alone keeps it out; the head runs on reply positions only.
+    with torch.autocast("cpu", torch.bfloat16):
+        hidden = model.model(tokens, use_cache=False).last_hidden_state
+        kept = targets != -100
+        logits = model.lm_head(hidden[kept])
+    return cross_entropy(logits.float(), targets[kept])
+
+
+def train(name, shelves, tokenizer, output):
+    member = MEMBERS[name]
+    torch.manual_seed(member.seed)
+    chance = random.Random(member.seed)
+    model = LlamaForCausalLM.from_pretrained(output / member.base, attn_implementation="eager") if member.base else new_model(tokenizer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=member.rate, betas=(0.9, 0.98), weight_decay=0.02)
+    start = time.time()
+    for step in range(member.steps):
+        cosine = 0.5 * (1 + math.cos(math.pi * step / member.steps))
+        for group in optimizer.param_groups:
+            group["lr"] = member.rate * min(1, (step + 1) / 100) * (0.05 + 0.95 * cosine)
+        loss = loss_of(model, *batch(member, shelves, tokenizer, chance, step / member.steps))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 100 == 99:
+            print(name, step + 1, f"loss {loss.item():.3f}", f"{time.time() - start:.0f} s", flush=True)
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, max_new_tokens=32
+    )
+    model.save_pretrained(output / name)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(Path(tokenizer.name_or_path, file), output / name)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    prompts, tokenizer_directory, output, *names = sys.argv[1:]
+    shared = AutoTokenizer.from_pretrained(tokenizer_directory)
+    shelf = shelve(read(prompts), shared)
+    for each in names or MEMBERS:
+        train(each, shelf, shared, Path(output))
