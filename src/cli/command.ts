@@ -57,13 +57,20 @@ export function requiredFlag(flags: Flags, name: string): string {
   return value;
 }
 
-/** @throws `usage` when it is no integer in the range */
-export function integerFlag(flags: Flags, name: string, least: number, most: number): number | undefined {
+/** @throws `usage` when it is no number in the range */
+export function numberFlag(flags: Flags, name: string, least: number, most: number): number | undefined {
   const text = textFlag(flags, name);
   if (text === undefined) return undefined;
   const value = Number(text);
-  if (!Number.isInteger(value) || value < least || value > most) {
-    throw new ConsortError('usage', [`--${name} takes an integer from ${least} to ${most}, got ${text}`]);
+  if (text.trim() === '' || !(value >= least && value <= most)) {
+    throw new ConsortError('usage', [`--${name} takes a number from ${least} to ${most}, got ${text}`]);
   }
   return value;
+}
+
+/** @throws `usage` when it is no integer in the range */
+export function integerFlag(flags: Flags, name: string, least: number, most: number): number | undefined {
+  const value = numberFlag(flags, name, least, most);
+  if (value === undefined || Number.isInteger(value)) return value;
+  throw new ConsortError('usage', [`--${name} takes an integer from ${least} to ${most}, got ${value}`]);
 }

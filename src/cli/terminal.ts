@@ -33,27 +33,23 @@ export class Progress {
   readonly #label: string;
   readonly #total: number;
   readonly #startedAt = performance.now();
-  readonly #shown = process.stderr.isTTY;
-  #done: number;
+  readonly #isShown = process.stderr.isTTY;
 
-  constructor(label: string, total: number, done = 0) {
+  constructor(label: string, total: number) {
     this.#label = label;
     this.#total = total;
-    this.#done = done;
   }
 
-  advance(): void {
-    this.#done++;
+  show(done: number): void {
     const elapsed = performance.now() - this.#startedAt;
-    if (!this.#shown || elapsed < PATIENCE_MS) return;
-    const share = this.#total === 0 ? 1 : this.#done / this.#total;
-    const filled = Math.round(share * WIDTH);
+    if (!this.#isShown || elapsed < PATIENCE_MS) return;
+    const filled = Math.round((this.#total === 0 ? 1 : done / this.#total) * WIDTH);
     const bar = '█'.repeat(filled) + '░'.repeat(WIDTH - filled);
     const seconds = Math.round(elapsed / 1000);
-    process.stderr.write(`\r${this.#label} ${bar} ${this.#done}/${this.#total} ${seconds} s\u001B[K`);
+    process.stderr.write(`\r${this.#label} ${bar} ${done}/${this.#total} ${seconds} s\u001B[K`);
   }
 
   close(): void {
-    if (this.#shown) process.stderr.write('\r\u001B[K');
+    if (this.#isShown) process.stderr.write('\r\u001B[K');
   }
 }

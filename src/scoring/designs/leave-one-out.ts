@@ -8,6 +8,7 @@ export const leaveOneOut: Design = {
   name: 'loo',
   summary:
     'the team, without each member, and each alone (2n+1 runs a prompt): individual strength, leave-one-out',
+  mostMembers: 20,
   masks(members) {
     const team = 2 ** members - 1;
     const masks = new Set([team]);

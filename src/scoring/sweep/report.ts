@@ -2,9 +2,12 @@
 import type { Estimate } from '../../contract/estimate.ts';
 import { coalitionName } from '../estimators/coalition.ts';
 import { fromPrompts, type PanelEstimates } from '../estimators/from-prompts.ts';
+import type { Measured } from '../estimators/measured.ts';
 import { synergyOverBest, type SynergyOverBest } from '../estimators/synergy-over-best.ts';
 import { estimateList, type Provenance } from '../estimate-list.ts';
 import type { PromptResult } from './journal.ts';
+
+export type Cell = Pick<Measured, 'value' | 'standardError' | 'interval'>;
 
 export interface SweepReport {
   /** Prompts with a reward for every coalition; only these count. */
@@ -13,7 +16,7 @@ export interface SweepReport {
   readonly excluded: number;
   readonly estimates: readonly Estimate[];
   /** v(S) by coalition: aliases joined by `+`. */
-  readonly cells: Readonly<Record<string, number>>;
+  readonly cells: Readonly<Record<string, Cell>>;
   /** The team against its best member, chosen on the other half of the prompts. */
   readonly overBest?: SynergyOverBest;
   readonly calls: number;
@@ -61,9 +64,9 @@ export function reportOf(
   };
 }
 
-function cellsOf({ cells }: PanelEstimates, players: readonly string[]): Record<string, number> {
-  const named = [...cells].map(([mask, { value }]): [string, number] => {
-    return [coalitionName(mask, players).replaceAll(',', '+'), value];
+function cellsOf({ cells }: PanelEstimates, players: readonly string[]): Record<string, Cell> {
+  const named = [...cells].map(([mask, { value, standardError, interval }]): [string, Cell] => {
+    return [coalitionName(mask, players).replaceAll(',', '+'), { value, standardError, interval }];
   });
   return Object.fromEntries(named);
 }
