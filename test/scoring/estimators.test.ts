@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import { near } from './near.ts';
 import { ConsortError } from '../../src/contract/errors.ts';
 import { independentCellErrors, neymanShares } from '../../src/scoring/estimators/allocation.ts';
 import { coalitionSize, grandMask } from '../../src/scoring/estimators/coalition.ts';
@@ -29,13 +30,6 @@ const fraction = (text: string) =>
     .split('/')
     .map(Number)
     .reduce((a, b) => a / b);
-
-function near(test: Test, found: unknown, wanted: unknown, tolerance: number, message: string): void {
-  const a = [found].flat(Infinity) as number[];
-  const b = [wanted].flat(Infinity) as number[];
-  const worst = Math.max(0, ...b.map((value, i) => Math.abs((a[i] ?? NaN) - value)));
-  test.ok(a.length === b.length && worst <= tolerance, `${message}: off by ${worst}`);
-}
 
 /** A game of `n` players with values in [-1, 1]. */
 const tables = (n: number) =>

@@ -6,6 +6,12 @@ import { bdtr, compiled, incbet, incbi, lbeta, ndtr, ndtri, stdtr, stdtri } from
 
 await compiled;
 
+/**
+ * Beyond, Cephes is slow and then overflows its 32-bit integers, and the first term of Fisher's expansion around the
+ * normal law is exact to 1e-11.
+ */
+const LARGEST_DF = 1_000_000;
+
 /** Quantile of the standard normal law. `p` in (0, 1); RangeError outside. */
 export function normalQuantile(p: number): number {
   return ndtri(probability(p));
@@ -18,12 +24,14 @@ export function normalCdf(x: number): number {
 
 /** Quantile of Student's t. `p` in (0, 1), `df` an integer >= 1; RangeError outside. */
 export function studentQuantile(p: number, df: number): number {
-  return stdtri(positiveInteger(df), probability(p));
+  if (positiveInteger(df) <= LARGEST_DF) return stdtri(df, probability(p));
+  const z = normalQuantile(p);
+  return z + (z ** 3 + z) / (4 * df);
 }
 
 /** P(T <= t) for Student's t with an integer `df` >= 1. */
 export function studentCdf(t: number, df: number): number {
-  return stdtr(positiveInteger(df), t);
+  return positiveInteger(df) <= LARGEST_DF ? stdtr(df, t) : normalCdf(t - (t ** 3 + t) / (4 * df));
 }
 
 /** Quantile of Beta(a, b). `p` in (0, 1), `a`, `b` > 0. */
