@@ -15,7 +15,7 @@ export const SCORER_GROUP = 'scorer';
 /** A reward whose outcome is not there after this many deliveries is given up: the outcome has expired. */
 const MOST_DELIVERIES = 10;
 /** Half-redelivered entries of a scorer that died are taken over after this long. */
-const CLAIM_IDLE_MS = 30_000;
+const CLAIM_IDLE_MS = 5_000;
 const BATCH = 256;
 
 export interface ScorerParts {
