@@ -210,6 +210,7 @@ export class Spool {
 
   /** Waits for an entry. */
   async #rest(): Promise<void> {
+    if (this.#files.rewind(REWIND_BYTES)) this.#settled = undefined;
     this.#announceIdle();
     await new Promise<void>((resolve) => (this.#wake = resolve));
     this.#wake = () => {};
@@ -246,7 +247,6 @@ export class Spool {
     this.#torn += lines - entries.length;
     this.#settled = end;
     this.#files.settle(end.segment, end.offset);
-    if (this.#isIdle && this.#files.rewind(REWIND_BYTES)) this.#settled = undefined;
   }
 
   async #pause(reason: ConsortError): Promise<void> {

@@ -128,7 +128,7 @@ function callsOf(database: Database): Calls {
   const { ledger, tallies } = database;
   return {
     ping: () => void database.version(),
-    append: (entries) => void ledger.append(entries),
+    append: (entries) => ledger.append(entries),
     read: (pool, after, count) => ledger.read(pool, after, count),
     follow: (options) => {
       database.begin();

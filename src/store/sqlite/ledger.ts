@@ -34,18 +34,19 @@ export class LedgerTables {
     this.#sql = prepare(database);
   }
 
-  /** Gives the pools that got something new. */
-  append(entries: readonly StoredEntry[]): string[] {
-    const grown = new Set<string>();
+  append(entries: readonly StoredEntry[]): void {
+    const lastIds = new Map<string, EntryId>();
     for (const { pool, outcome, body } of entries) {
-      if (outcome !== null && this.#sql.hasOutcome.get(outcome)) continue;
-      const last = this.#sql.lastId.get(pool);
-      const id = nextEntryId(last ? idOf(last) : { ms: 0, seq: 0 }, this.#now());
-      this.#sql.setLastId.run(pool, id.ms, id.seq);
-      this.#sql.insert.run(pool, id.ms, id.seq, outcome, body);
-      grown.add(pool);
+      const id = nextEntryId(lastIds.get(pool) ?? this.#lastId(pool), this.#now());
+      const { changes } = this.#sql.insert.run(pool, id.ms, id.seq, outcome, body);
+      if (changes !== 0) lastIds.set(pool, id);
     }
-    return [...grown];
+    for (const [pool, { ms, seq }] of lastIds) this.#sql.setLastId.run(pool, ms, seq);
+  }
+
+  #lastId(pool: string): EntryId {
+    const last = this.#sql.lastId.get(pool);
+    return last ? idOf(last) : { ms: 0, seq: 0 };
   }
 
   read(pool: string, after: string, count: number): StoredDelivery[] {
@@ -122,10 +123,12 @@ export class LedgerTables {
 function prepare(database: DatabaseSync) {
   const sql = (text: string) => database.prepare(text);
   return {
-    hasOutcome: sql('SELECT 1 FROM entries WHERE outcome = ?'),
     lastId: sql('SELECT last_ms AS ms, last_seq AS seq FROM pools WHERE pool = ?'),
     setLastId: sql('INSERT OR REPLACE INTO pools VALUES (?, ?, ?)'),
-    insert: sql('INSERT INTO entries (pool, ms, seq, outcome, body) VALUES (?, ?, ?, ?, ?)'),
+    insert: sql(
+      `INSERT INTO entries (pool, ms, seq, outcome, body) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (outcome) WHERE outcome IS NOT NULL DO NOTHING`,
+    ),
     entry: sql('SELECT ms, seq, body FROM entries WHERE pool = ? AND ms = ? AND seq = ?'),
     after: sql(
       'SELECT ms, seq, body FROM entries WHERE pool = ? AND (ms, seq) > (?, ?) ORDER BY ms, seq LIMIT ?',
