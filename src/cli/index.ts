@@ -4,6 +4,7 @@ import { ConsortError } from '../contract/errors.ts';
 import { check } from './check.ts';
 import { readFlags, type Command } from './command.ts';
 
+import { demo } from './demo.ts';
 import { evaluate } from './eval.ts';
 import { grade } from './grade.ts';
 import { keys } from './keys.ts';
@@ -11,7 +12,7 @@ import { serve } from './serve.ts';
 import { shapley } from './shapley.ts';
 import { version } from './version.ts';
 
-export const commands: readonly Command[] = [serve, evaluate, grade, shapley, check, keys];
+export const commands: readonly Command[] = [serve, evaluate, demo, grade, shapley, check, keys];
 
 function helpText(): string {
   const lines = commands.map(({ name, summary }) => `  ${name.padEnd(9)} ${summary}`);

@@ -172,6 +172,12 @@ export const CATALOGUE = {
     'Port %s on %s is taken',
     'Stop what listens there, or choose another with --port.',
   ),
+  example_unusable: service(
+    500,
+    false,
+    'The tiny team of the examples cannot be used: %s',
+    'Run the tour in a checkout of the repository, on a platform that its README names.',
+  ),
   redis_missing: service(
     500,
     false,

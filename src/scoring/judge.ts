@@ -1,4 +1,5 @@
 /** From an outcome and its gold answer to a reward. */
+import Type from 'typebox';
 import type { Outcome } from '../contract/outcome.ts';
 import type { Reward } from '../contract/reward.ts';
 import type { Verifier } from './rewards/reward.ts';
@@ -6,6 +7,11 @@ import type { Verifier } from './rewards/reward.ts';
 /** Sources are versioned: numbers of different verifiers, or versions of one, are never mixed. */
 export function sourceOf(verifier: Verifier): string {
   return `verifier:${verifier.id}@${verifier.version}`;
+}
+
+/** A task's choices, for a verifier that takes them: the others have no such parameter. */
+function choicesFor({ params }: Verifier, { choices }: Outcome): object {
+  return choices && Type.IsObject(params) && 'choices' in params.properties ? { choices } : {};
 }
 
 /**
@@ -29,7 +35,7 @@ export async function judge(
   const grade = await verifier.grade({
     completion: outcome.answer,
     gold: outcome.gold,
-    params: { ...outcome.params, ...(outcome.choices && { choices: outcome.choices }) },
+    params: { ...outcome.params, ...choicesFor(verifier, outcome) },
   });
   return { ...reward, value: grade.reward, status: grade.status };
 }

@@ -28,12 +28,15 @@ export function think(
   const task = readSimTask(texts.join('\n'));
   if (!task) return undefined;
   const own = messages.findLast(({ role }) => role === 'assistant');
-  const turn = messages.filter(({ role }) => role === 'assistant').length;
   const before = own ? readAnswer(textOf(own)) === task.gold : firstIsRight(model, task, sample);
   const peers = peerAnswers(textOf(messages.at(-1)!));
-  const right = peers.length === 0 ? before : persuaded(model, task, before, peers, turn, sample);
-  return { task, answer: right ? task.gold : wrongAnswer(model, task, turn, peers.length, sample) };
+  // Draws after reading depend on all that was read: each round of a debate has its own.
+  const read = peers.length === 0 ? '' : messages.map(textOf).join('\0');
+  const right = peers.length === 0 ? before : persuaded(model, task, before, peers, [read, sample]);
+  return { task, answer: right ? task.gold : wrongAnswer(model, task, [read, sample]) };
 }
+
+type Key = readonly (string | number)[];
 
 function firstIsRight(model: SimModel, task: SimTask, sample: number): boolean {
   const { rho } = KINDS[task.kind];
@@ -47,19 +50,17 @@ function persuaded(
   task: SimTask,
   before: boolean,
   peers: readonly (string | undefined)[],
-  turn: number,
-  sample: number,
+  key: Key,
 ): boolean {
   const share = peers.filter((answer) => answer === task.gold).length / peers.length;
-  const draw = uniform('persuade', task.kind, task.seed, model.name, turn, sample);
+  const draw = uniform('persuade', task.kind, task.seed, model.name, ...key);
   return before ? draw >= model.persuadeDown * (1 - share) : draw < model.persuadeUp * share;
 }
 
-function wrongAnswer(model: SimModel, task: SimTask, turn: number, peers: number, sample: number): string {
-  const shared = uniform('misconception', task.kind, task.seed) < KINDS[task.kind].misconception;
-  const key = shared ? ['shared'] : [model.name, turn, peers > 0 ? 'read' : 'fresh', sample];
-  const index = Math.floor(uniform('wrong', task.kind, task.seed, ...key) * task.wrong.length);
-  return task.wrong[index]!;
+function wrongAnswer(model: SimModel, task: SimTask, key: Key): string {
+  const isShared = uniform('misconception', task.kind, task.seed) < KINDS[task.kind].misconception;
+  const whose = isShared ? ['shared'] : [model.name, ...key];
+  return task.wrong[Math.floor(uniform('wrong', task.kind, task.seed, ...whose) * task.wrong.length)]!;
 }
 
 function readAnswer(text: string): string | undefined {
