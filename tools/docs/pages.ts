@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { configPage } from './config-page.ts';
 import { errorsPage } from './errors-page.ts';
+import { metricsPage } from './metrics-page.ts';
 
 const REPOSITORY = resolve(import.meta.dirname, '../..');
 
@@ -15,6 +16,7 @@ export async function pages(): Promise<Page[]> {
   const drawn: readonly (readonly [path: string, text: string])[] = [
     ['docs/reference/config.md', configPage()],
     ['docs/reference/errors.md', errorsPage()],
+    ['docs/reference/metrics.md', metricsPage()],
   ];
   return Promise.all(
     drawn.map(async ([name, text]) => {
