@@ -146,7 +146,7 @@ export class SpoolFiles {
   close(isSettled: boolean): void {
     this.#seal();
     if (!isSettled) return renameSync(this.#directory, join(this.#root, closedName(this.#name)));
-    for (const segment of [...this.#segments]) this.#remove(segment);
+    while (this.first) this.#remove(this.first);
     rmdirSync(this.#directory);
   }
 
@@ -159,7 +159,7 @@ export class SpoolFiles {
 
   /** A file is renamed by one process only: whoever comes second finds it gone. */
   #adopt(directory: string): void {
-    for (const name of filesOf(directory).sort()) {
+    for (const name of filesOf(directory).toSorted()) {
       const path = this.#nextPath();
       if (!succeeds(() => renameSync(join(directory, name), path))) continue;
       const bytes = statSync(path).size;

@@ -235,7 +235,7 @@ function tallyTests(t: Test, store: Store, second: Store): void {
       const expected = recompute(events);
       for (const [bucket, sums] of expected) {
         const found = await second.tallies.read(keyOf(pool, { bucket }));
-        t.same(Object.fromEntries([...found].sort()), Object.fromEntries([...sums].sort()), bucket);
+        t.same(Object.fromEntries(found), Object.fromEntries(sums), bucket);
       }
       t.equal(expected.size, 2);
       const fields = [...expected.values()].flatMap((sums) => [...sums.keys()]);
@@ -251,7 +251,7 @@ function tallyTests(t: Test, store: Store, second: Store): void {
     const event = eventOf(keyOf(pool));
     const first = { ...event, entryId: '1700000000000-5', reward: 2_500 };
     const both = await Promise.all([store.tallies.apply(first), second.tallies.apply(first)]);
-    t.same(both.sort(), ['duplicate', 'new']);
+    t.same(both.toSorted(), ['duplicate', 'new']);
     t.equal(await store.tallies.apply({ ...first, entryId: '1700000000000-10', reward: 5_000 }), 'revised');
     t.equal(await store.tallies.apply({ ...first, entryId: '1700000000000-9', reward: 0 }), 'duplicate');
     t.equal(await store.tallies.apply({ ...first, entryId: '1700000000001-0', reward: null }), 'revised');
@@ -280,7 +280,7 @@ function tallyTests(t: Test, store: Store, second: Store): void {
     for (const [i, key] of keys.entries()) {
       await store.tallies.apply({ ...base, key, promptInstance: `prompt ${i}` });
     }
-    const byText = (list: readonly TallyKey[]) => list.map((key) => JSON.stringify(key)).sort();
+    const byText = (list: readonly TallyKey[]) => list.map((key) => JSON.stringify(key)).toSorted();
     t.same(byText(await second.tallies.keys({ pool })), byText(keys));
     t.same(await second.tallies.keys({ system: odd.system }), [keyOf(pool, odd)]);
     t.same(await second.tallies.keys({ pool, system: 'nobody' }), []);
@@ -311,7 +311,7 @@ function estimateTests(t: Test, store: Store, second: Store): void {
     await store.estimates.publish(system, 'b', 't', [estimateOf(system, 'b', 't', 4)]);
     await store.estimates.publish(other, 'a', 's', [estimateOf(other, 'a', 's', 5)]);
     const values = async (filter: Parameters<Store['estimates']['query']>[0]) =>
-      (await second.estimates.query(filter)).map(({ value }) => value).sort();
+      (await second.estimates.query(filter)).map(({ value }) => value).toSorted((a, b) => a - b);
     t.same(await values({ system }), [1, 2, 3, 4]);
     t.same(await values({ system, task: 'b' }), [3, 4]);
     t.ok((await values({})).includes(5) && (await values({ task: 'a' })).includes(5));

@@ -1,6 +1,5 @@
 import { Redis } from 'ioredis';
-import t from 'tap';
-import type { Test } from 'tap';
+import t, { type Test } from 'tap';
 import type { Store } from '../../src/contract/store.ts';
 import { openStore } from '../../src/store/index.ts';
 import { eventOf, outcomeEntry, rewardEntry } from '../conformance/store-fixtures.ts';
@@ -22,8 +21,12 @@ async function onServer(t: Test) {
 storeConformance(t, 'a Redis server', onServer);
 
 const waitingIn = (pool: string, blockMs: number) => ({
-  ...{ pool, group: 'g', consumer: 'c', count: 10 },
-  ...{ blockMs, claimIdleMs: 60_000 },
+  pool,
+  group: 'g',
+  consumer: 'c',
+  count: 10,
+  blockMs,
+  claimIdleMs: 60_000,
 });
 
 t.test('a server that stops answering fails calls in time, and is found again', async (t) => {

@@ -157,7 +157,7 @@ t.test(
     const spool = Spool.open(optionsOf(root, ledger));
     await spool.idle();
     const expected = [...entries.map(idOf), ...(reused ? ['o/feedback:user'] : [])];
-    t.same(ledger.kept.map(idOf).sort(), expected.sort());
+    t.same(ledger.kept.map(idOf).toSorted(), expected.toSorted());
     t.match(spool.counters, { replayed: reused ? 6 : 3, torn: 1, pending: 0, bytes: 0 });
     t.notOk(existsSync(dead));
     t.ok(existsSync(foreign), 'nobody here can tell whether another host lives');
@@ -176,7 +176,7 @@ t.test('two that start together share what a dead process left', async (t) => {
   const spools = ledgers.map((ledger) => Spool.open(optionsOf(root, ledger)));
   await Promise.all(spools.map((spool) => spool.idle()));
   const kept = ledgers.flatMap((ledger) => ledger.kept.map(idOf));
-  t.same(kept.sort(), entries.map(idOf).sort());
+  t.same(kept.toSorted(), entries.map(idOf).toSorted());
   await Promise.all(spools.map((spool) => spool.close(1_000)));
 });
 
@@ -211,7 +211,9 @@ t.test('a killed process loses nothing and repeats nothing', async (t) => {
   const directory = join(root, 'spool');
   const child = spawn(process.execPath, [
     fileURLToPath(new URL('./spool-child.ts', import.meta.url)),
-    ...[url, directory, 'p'],
+    url,
+    directory,
+    'p',
   ]);
   t.teardown(() => child.kill('SIGKILL'));
   let said = '';

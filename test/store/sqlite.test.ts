@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
-import t from 'tap';
-import type { Test } from 'tap';
+import t, { type Test } from 'tap';
 import { openStore, type StoreOptions } from '../../src/store/index.ts';
 import { storeSettings } from '../../src/store/options.ts';
 import { openSqlite } from '../../src/store/sqlite/client.ts';

@@ -120,7 +120,7 @@ async function install(): Promise<string> {
     await run(installer.program, [...installer.args], { timeout: INSTALL_MS, env });
     return `${installer.program} installed no redis-server`;
   } catch (error) {
-    return `${installer.program} failed: ${error instanceof Error ? error.message.slice(0, 300) : error}`;
+    return `${installer.program} failed: ${error instanceof Error ? error.message.slice(0, 300) : String(error)}`;
   }
 }
 

@@ -80,7 +80,7 @@ async function apply(connection: Connection, event: TallyEvent, life: number): P
 
 async function keysOf(connection: Connection, pool: string) {
   const names = await connection.run((server) => server.smembers(namesKey(pool)));
-  return names.sort().map((name) => parseTallyName(pool, name));
+  return names.toSorted().map((name) => parseTallyName(pool, name));
 }
 
 function estimatesOf(connection: Connection): Estimates {
@@ -97,7 +97,7 @@ function estimatesOf(connection: Connection): Estimates {
       const systems =
         system === undefined ? await connection.run((server) => server.smembers(SYSTEMS)) : [system];
       const tables = await Promise.all(
-        systems.sort().map((id) => connection.run((server) => server.hgetall(estimatesKey(id)))),
+        systems.toSorted().map((id) => connection.run((server) => server.hgetall(estimatesKey(id)))),
       );
       const all = tables.flatMap((table) => Object.values(table).flatMap(decodeEstimates));
       return all.filter((estimate) => task === undefined || estimate.task === task);

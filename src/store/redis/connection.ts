@@ -59,7 +59,7 @@ export class Connection {
         consortApply: { lua: lua('apply'), numberOfKeys: 4 },
       },
     } as const satisfies RedisOptions;
-    this.#redis = new Redis(url, options) as Redis as Commands;
+    this.#redis = new Redis(url, options) as Commands;
     this.#redis.on('error', (error) => this.#down(error.message));
     this.#redis.on('close', () => this.#down('the connection was closed'));
     this.#redis.on('ready', () => this.#up());

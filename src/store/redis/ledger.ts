@@ -40,7 +40,7 @@ export function redisLedger(connection: Connection, settings: StoreSettings): Le
       const found = await connection.run((redis) => find(redis, id));
       return found?.kind === 'outcome' ? found.outcome : undefined;
     },
-    pools: async () => (await connection.run((redis) => redis.smembers(POOLS))).sort(),
+    pools: async () => (await connection.run((redis) => redis.smembers(POOLS))).toSorted(),
     async trim(beforeMs) {
       const pools = await connection.run((redis) => redis.smembers(POOLS));
       const dropped = pools.map((pool) => connection.run((redis) => trim(redis, streamKey(pool), beforeMs)));

@@ -12,8 +12,8 @@ const FIRST_RESTART_MS = 50;
 const LAST_RESTART_MS = 5_000;
 
 interface Waiting {
-  resolve(value: unknown): void;
-  reject(error: ConsortError): void;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: ConsortError) => void;
 }
 
 export interface LinkOptions {

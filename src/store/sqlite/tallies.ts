@@ -73,7 +73,7 @@ export class TallyTables {
 
   read(key: TallyKey): Map<string, bigint> {
     const rows = this.#sql.sums.all(key.pool, tallyName(key));
-    return new Map(rows.map((row) => [String(row['field']), BigInt(row['value'] as bigint)]));
+    return new Map(rows.map((row) => [String(row['field']), BigInt(String(row['value']))]));
   }
 
   /** Forgets what prompts have added, so that their sums stay as they are. */

@@ -1,13 +1,12 @@
 /** Thread entry: owns the file, answers the port. */
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Database } from './database.ts';
 import { Desk, failureOf } from './desk.ts';
 import type { Request, ThreadMessage } from './messages.ts';
 
-const port = parentPort;
-if (port) serve(port, String(workerData));
+if (parentPort) serve(parentPort, String(workerData));
 
-function serve(port: NonNullable<typeof parentPort>, file: string): void {
+function serve(port: MessagePort, file: string): void {
   const say = (message: ThreadMessage) => port.postMessage(message);
   let desk: Desk;
   try {
