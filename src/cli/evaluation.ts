@@ -105,7 +105,11 @@ export async function runEvaluation(
       },
     },
   );
-  return signal.aborted ? { results } : { results, report: reportFor(evaluation, results) };
+  if (signal.aborted) return { results };
+  // In the order of the tasks, so that the numbers do not depend on who finished first.
+  const order = new Map(rows.map(({ id }, index) => [id, index]));
+  const sorted = results.toSorted((a, b) => (order.get(a.task) ?? 0) - (order.get(b.task) ?? 0));
+  return { results: sorted, report: reportFor(evaluation, sorted) };
 }
 
 function reportFor(

@@ -7,6 +7,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 const REFERENCE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g;
 /** Fields that hold a secret, by their name. */
 const SECRET_FIELDS = new Set(['apiKey']);
+/** Stands for a value that could not be had, so that the rest of the document can still be checked. */
+const UNRESOLVED = 'unresolved';
 const FILE_FIELDS = new Set(['apiKey', 'url']);
 
 export interface Resolution {
@@ -34,7 +36,7 @@ export function resolveReferences(document: unknown, environment: Environment): 
         message: 'a secret is written out',
         remedy: 'Write ${ENV_NAME} or file:/path/to/secret.',
       });
-      return '';
+      return UNRESOLVED;
     }
     if (FILE_FIELDS.has(field) && value.startsWith('file:')) return fromFile(value.slice(5), path, problems);
     return value.replace(REFERENCE, (_match, name: string) => {
@@ -43,7 +45,7 @@ export function resolveReferences(document: unknown, environment: Environment): 
         const message = `the environment variable ${name} is not set`;
         problems.push({ path: path.join('.'), message, remedy: `Set ${name}, or remove the field.` });
       }
-      return found ?? '';
+      return found || UNRESOLVED;
     });
   };
   return { value: walk(document, []), problems };
@@ -65,6 +67,6 @@ function fromFile(file: string, path: readonly string[], problems: Problem[]): s
   } catch (error) {
     const message = `the file ${file} cannot be read (${error instanceof Error ? error.message : String(error)})`;
     problems.push({ path: path.join('.'), message, remedy: 'Check the path and its permissions.' });
-    return '';
+    return UNRESOLVED;
   }
 }

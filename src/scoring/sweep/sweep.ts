@@ -2,6 +2,7 @@
  * A sweep: every coalition of a design on every task, all coalitions of a prompt side by side so that they share
  * identical calls and are compared on the same prompts.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock, RunSystem, SharedCalls } from '../../contract/capabilities.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Outcome } from '../../contract/outcome.ts';
@@ -31,6 +32,8 @@ export async function sweep(rows: readonly TaskRow[], parts: SweepParts): Promis
   const waiting = rows.values();
   const worker = async () => {
     for (const row of waiting) {
+      // Models in this process answer without a turn of the event loop: signals and timers must get theirs.
+      await turn();
       if (parts.signal.aborted) return;
       const result = await runPrompt(row, parts);
       // A prompt that was cut short is no result: it is run again next time.
