@@ -1,16 +1,14 @@
 /** A running gateway: servers, store, spool and scorer, opened in order and closed in reverse. */
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { AddressInfo } from 'node:net';
-import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Environment } from '../config/secrets.ts';
-import { ConsortError } from '../contract/errors.ts';
+import type { Config } from '../contract/config.ts';
 import { createAdmin } from '../gateway/admin.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { createResolver } from '../gateway/resolve.ts';
-import { createServer } from '../gateway/server.ts';
+import { createServer, drain, listen } from '../gateway/server.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
 import { openStore } from '../store/index.ts';
 import { Spool } from '../store/spool.ts';
@@ -27,6 +25,9 @@ export interface RunningGateway {
   readonly close: () => Promise<void>;
 }
 
+/** What is not in the store by then is replayed at the next start. */
+const SPOOL_DRAIN_MS = 5_000;
+
 /** What was opened, to be closed last to first. */
 class Closing {
   readonly #steps: (() => Promise<unknown>)[] = [];
@@ -37,20 +38,6 @@ class Closing {
     for (const step of this.#steps.toReversed()) await step();
     this.#steps.length = 0;
   }
-}
-
-async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
-      throw new ConsortError('port_taken', [port, host], { cause: error });
-    }
-    throw error;
-  }
-  const address = app.server.address() as AddressInfo;
-  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  return `http://${name === '0.0.0.0' ? '127.0.0.1' : name}:${address.port}`;
 }
 
 /** Opens a gateway; on failure everything that was opened is closed again. */
@@ -68,32 +55,38 @@ export async function startGateway(
   }
 }
 
-async function open(
-  { config, notice }: Settings,
-  environment: Environment,
-  logger: Logger,
-  closing: Closing,
-): Promise<RunningGateway> {
-  const metrics = new Metrics(version);
-  const store = await openStore(config.store.url, {
-    retentionMs: config.store.retentionDays * 86_400_000,
+/** The store and the spool before it: where outcomes go. */
+async function openRecord({ store: config }: Config, metrics: Metrics, logger: Logger, closing: Closing) {
+  const store = await openStore(config.url, {
+    retentionMs: config.retentionDays * 86_400_000,
     onDown: (reason) => logger.warn({ reason }, 'the store does not answer; outcomes wait in the spool'),
     onUp: () => logger.info('the store answers'),
   });
   closing.add(() => store.close());
   const spool = Spool.open({
-    directory: config.store.spoolDirectory,
-    maxBytes: config.store.spoolMaxBytes,
+    directory: config.spoolDirectory,
+    maxBytes: config.spoolMaxBytes,
     instance: hostname(),
     ledger: store.ledger,
     onDrop: (reason) => metrics.dropped(reason),
     onRetry: (error, delayMs) => logger.warn({ code: error.code, delayMs }, 'outcomes wait in the spool'),
   });
   metrics.watchSpool(spool);
-  closing.add(() => spool.close(5_000));
+  closing.add(() => spool.close(SPOOL_DRAIN_MS));
+  return { store, spool };
+}
 
+async function open(
+  { config, notice }: Settings,
+  environment: Environment,
+  logger: Logger,
+  closing: Closing,
+): Promise<RunningGateway> {
+  const { server } = config;
+  const metrics = new Metrics(version);
+  const { store, spool } = await openRecord(config, metrics, logger, closing);
   const secretFile = join(dirname(config.store.spoolDirectory), 'secret');
-  const system = openSystem(config, {
+  const { catalog, run, close } = openSystem(config, {
     secret: readSecret(environment['CONSORT_SECRET'], secretFile),
     onOutcome(outcome) {
       spool.append({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
@@ -101,46 +94,31 @@ async function open(
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
   });
-  closing.add(system.close);
-  const scorer = startScorer(config, logger);
-  closing.add(scorer.close);
-
-  const { server } = config;
+  closing.add(close);
+  closing.add(startScorer(config, logger).close);
   const resolve = createResolver({
-    catalog: system.catalog,
+    catalog,
     protocols,
     verifiers: verifiers.map(({ id }) => id),
     inlinePlans: server.inlinePlans,
     maxStreamMs: server.maxStreamSeconds * 1000,
     newId,
   });
-  const { catalog, run } = system;
   const recorder = { append: spool.append.bind(spool), find: spool.find.bind(spool) };
-  const app = await createServer({
-    config,
-    catalog,
-    resolve,
-    run,
-    store,
-    recorder,
-    metrics,
-    clock,
-    newId,
-    logger,
-    notice,
-  });
-  let ready = false;
-  const admin = createAdmin(metrics, { ready: () => ready, started: () => true });
+  const parts = { config, catalog, resolve, run, store, recorder, metrics, clock, newId, logger, notice };
+  const app = await createServer(parts);
+  let isReady = false;
+  const admin = createAdmin(metrics, { ready: () => isReady, started: () => true });
   closing.add(() => admin.close());
-  closing.add(() => app.close());
+  closing.add(() => drain(app, server.drainSeconds * 1000));
   const adminUrl = await listen(admin, server.adminHost, server.adminPort);
   const url = await listen(app, server.host, server.port);
-  ready = true;
+  isReady = true;
   return {
     url,
     adminUrl,
     async close() {
-      ready = false;
+      isReady = false;
       metrics.draining();
       await closing.run();
     },

@@ -40,6 +40,6 @@ export function systemNamed<S>(systems: ReadonlyMap<string, S>, id: string, pref
   const system = systems.get(`${prefix}${id}`);
   if (system) return system;
   const names = [...systems.keys()].filter((name) => name.startsWith(prefix));
-  const known = names.map((name) => name.slice(prefix.length)).join(', ') || 'none';
-  throw new ConsortError('usage', [`there is no system ${id}; there are: ${known}`]);
+  const all = names.map((name) => name.slice(prefix.length)).join(', ') || 'none';
+  throw new ConsortError('usage', [`there is no system ${id}; there are: ${all}`]);
 }

@@ -95,25 +95,25 @@ function teamSystems(pool: string, options: { ties?: string; rounds?: number }) 
 
 /** The simulated pool, with the systems that its known truth describes. */
 export function simulatedDocument(delays: boolean, failures: boolean): unknown {
-  const names = ['atlas', 'boreas', 'cygnus', 'dingo', 'echo'];
-  const prices = [
-    [2, 8],
-    [0.9, 3.6],
-    [1.2, 4.8],
-    [0.1, 0.4],
-    [0.1, 0.4],
-  ];
+  /** Name, and USD per million input and output tokens. */
+  const pool = [
+    ['atlas', 2, 8],
+    ['boreas', 0.9, 3.6],
+    ['cygnus', 1.2, 4.8],
+    ['dingo', 0.1, 0.4],
+    ['echo', 0.1, 0.4],
+  ] as const;
   const reward = { verifier: 'exact-match' };
   return {
-    models: names.map((name, index) => ({
+    models: pool.map(([name, inputUsdPerMTok, outputUsdPerMTok]) => ({
       id: `sim-${name}`,
       provider: 'sim',
       description: `Simulated model ${name}: no language model, a program with known abilities.`,
-      price: { inputUsdPerMTok: prices[index]![0], outputUsdPerMTok: prices[index]![1] },
+      price: { inputUsdPerMTok, outputUsdPerMTok },
       delays,
       failures,
     })),
-    pools: [{ id: 'sim', members: names.map((name) => `sim-${name}`) }],
+    pools: [{ id: 'sim', members: pool.map(([name]) => `sim-${name}`) }],
     systems: teamSystems('sim', { ties: 'random', rounds: 3 }).map((system) => ({ ...system, reward })),
   };
 }

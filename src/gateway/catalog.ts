@@ -59,7 +59,7 @@ export function memberOf(model: ModelConfig): Member {
 export function optionsFor(protocol: Protocol, given: Options): Options {
   const options: unknown = Value.Default(protocol.options, structuredClone(given));
   const validator = Compile(protocol.options);
-  if (validator.Check(options)) return options as Options;
+  if (validator.Check(options)) return options;
   const [error] = validator.Errors(options);
   const name = error?.instancePath.slice(1) ?? '';
   const value = JSON.stringify(given[name.split('/')[0] ?? '']);
@@ -115,7 +115,7 @@ export function makeCatalog(config: Config, protocols: readonly Protocol[], plai
   for (const system of config.systems) {
     const protocol = protocols.find(({ name }) => name === system.protocol);
     if (!protocol) throw new TypeError(`unchecked protocol ${system.protocol}`);
-    const members = (pools.get(system.pool) ?? []).map((id) => models.get(id)!);
+    const members = (pools.get(system.pool) ?? []).flatMap((id) => models.get(id) ?? []);
     const traits = { id: system.id, plain: false, config: system };
     systems.set(
       `${SYSTEM_PREFIX}${system.id}`,

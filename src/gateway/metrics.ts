@@ -185,14 +185,14 @@ export class Metrics {
   }
   /** A gauge whose value is looked up at each scrape. */
   #collected(name: string, help: string, value: () => number): void {
-    new Gauge({
+    const gauge = new Gauge({
       name,
       help,
-      registers: [this.registry],
       collect() {
         this.set(value());
       },
     });
+    this.registry.registerMetric(gauge);
   }
   #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {
     return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });

@@ -1,5 +1,7 @@
 /** The public server: plugins and routes, in order. */
+import type { AddressInfo } from 'node:net';
 import { fastify, LogController, type FastifyInstance } from 'fastify';
+import { ConsortError } from '../contract/errors.ts';
 import { auth } from './plugins/auth.ts';
 import { errors } from './plugins/errors.ts';
 import { validation } from './plugins/validation.ts';
@@ -30,4 +32,30 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   models(app, parts);
   records(app, parts);
   return app;
+}
+
+/**
+ * Listens, and resolves to the address as a URL.
+ *
+ * @throws `port_taken`
+ */
+export async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
+      throw new ConsortError('port_taken', [port, host], { cause: error });
+    }
+    throw error;
+  }
+  const address = app.server.address() as AddressInfo;
+  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return `http://${name === '0.0.0.0' ? '127.0.0.1' : name}:${address.port}`;
+}
+
+/** Takes no new connection, lets running requests finish for at most `graceMs`, then cuts what is left. */
+export async function drain(app: FastifyInstance, graceMs: number): Promise<void> {
+  const cut = setTimeout(() => app.server.closeAllConnections(), graceMs);
+  await app.close();
+  clearTimeout(cut);
 }

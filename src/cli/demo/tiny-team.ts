@@ -26,7 +26,7 @@ async function install(say: (line: string) => void): Promise<void> {
     cwd: TINY_TEAM,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  const [code] = await once(child, 'exit');
+  const [code] = (await once(child, 'exit')) as unknown[];
   if (code !== 0) throw new ConsortError('example_unusable', ['npm ci failed in examples/tiny-team']);
 }
 
@@ -59,6 +59,6 @@ async function firstLine(child: ChildProcess): Promise<string> {
     throw new ConsortError('example_unusable', [`its server ended with code ${String(code)}`]);
   });
   died.catch(() => undefined);
-  const [first] = await Promise.race([line, died]);
+  const [first] = (await Promise.race([line, died])) as unknown[];
   return String(first);
 }

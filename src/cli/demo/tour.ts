@@ -69,14 +69,15 @@ export async function streamOne(
   question: string,
   write: (text: string) => void,
 ): Promise<void> {
-  const stream = await client.chat.completions.create({
+  const body = {
     model: `consort/${system}`,
-    messages: [{ role: 'user', content: question }],
-    stream: true,
+    messages: [{ role: 'user' as const, content: question }],
+    stream: true as const,
     temperature: TEMPERATURE,
     max_tokens: MAX_TOKENS,
-    ...{ consort: { trace: true } },
-  });
+    consort: { trace: true },
+  };
+  const stream = await client.chat.completions.create(body);
   let isSpeaking = false;
   for await (const chunk of stream) {
     const text = chunk.choices[0]?.delta.content;

@@ -10,8 +10,8 @@ export class Purse {
   #calls = 0;
   #micros = 0;
 
-  constructor(budget: Budget) {
-    this.#budget = budget;
+  constructor(limits: Budget) {
+    this.#budget = limits;
   }
 
   get callsLeft(): number {

@@ -30,7 +30,7 @@ function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number;
   const absences: AbsenceRecord[] = [];
   for (const [index, member] of plan.members.entries()) {
     const own = calls.filter((call) => call.member === member.alias);
-    if (own.some((call) => call.status === 'ok')) realised += 2 ** position[index]!;
+    if (own.some((call) => call.status === 'ok')) realised += 2 ** (position[index] ?? 0);
     const failed = own.findLast((call) => call.status !== 'ok');
     if (failed)
       absences.push({ member: member.alias, status: failed.status, code: failed.errorCode ?? 'internal' });

@@ -89,7 +89,10 @@ export async function askAll(calls: readonly Call[], { ask }: ProtocolContext): 
   const replies = calls.map((call) => ask(call));
   const results = await Promise.all(replies.map((reply) => reply.answer));
   const round = new Round();
-  for (const [index, reply] of replies.entries()) round.add(reply.call.member, reply, results[index]!);
+  for (const [index, result] of results.entries()) {
+    const reply = replies[index];
+    if (reply) round.add(reply.call.member, reply, result);
+  }
   return round;
 }
 

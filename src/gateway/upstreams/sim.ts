@@ -39,7 +39,7 @@ async function answer(config: ModelConfig, model: SimModel, exchange: Exchange):
   }
   const thought = think(model, call.messages, call.sample);
   const said = speech(model, thought, key, !config.delays);
-  const spoken = mishap === undefined ? said : { ...said, text: mishap, words: [mishap] };
+  const spoken = mishap === undefined ? said : { ...said, text: mishap.say, words: [mishap.say] };
   await say(spoken, config, exchange);
   return {
     message: { text: spoken.text },

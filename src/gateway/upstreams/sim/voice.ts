@@ -70,7 +70,7 @@ export function accident(
   alias: string,
   model: SimModel,
   key: readonly (string | number)[],
-): ConsortError | string | 'hang' | undefined {
+): ConsortError | { say: string } | 'hang' | undefined {
   let draw = uniform('accident', ...key);
   const { http500, http429, hang, malformed, refusal } = model.fail;
   if ((draw -= http500) < 0) return new ConsortError('upstream_status', [alias, 500, 'simulated failure']);
@@ -79,7 +79,7 @@ export function accident(
     return new ConsortError('upstream_status', [alias, 429, 'simulated rate limit'], more);
   }
   if ((draw -= hang) < 0) return 'hang';
-  if ((draw -= malformed) < 0) return `${FILLER[0]}\n${FILLER[1]}`;
-  if ((draw -= refusal) < 0) return REFUSAL;
+  if ((draw -= malformed) < 0) return { say: `${FILLER[0]}\n${FILLER[1]}` };
+  if ((draw -= refusal) < 0) return { say: REFUSAL };
   return undefined;
 }
