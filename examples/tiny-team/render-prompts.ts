@@ -20,6 +20,8 @@ interface Row {
   shape: 'solo' | 'fuse' | 'debate';
   messages: readonly ChatMessage[];
   gold: string;
+  /** What one says who does not know: what most voices in the prompt say; with none, the answer to another question. */
+  guess: string;
   /** What the answers in the prompt say, the model's own previous one not included. */
   peers: string[];
 }
@@ -40,15 +42,18 @@ async function row(index: number): Promise<Row> {
   const question = trainingQuestion();
   const { kind, prompt, gold } = question;
   if (index % 2 === 0) {
-    return { kind, shape: 'solo', messages: [{ role: 'user', content: prompt }], gold, peers: [] };
+    const guess = ask(kind, draw).gold;
+    return { kind, shape: 'solo', messages: [{ role: 'user', content: prompt }], gold, guess, peers: [] };
   }
   const peers = Array.from({ length: 1 + draw(4) }, () => opinion(question));
   const texts = peers.map(reply);
-  const [shape, messages] =
-    index % 4 === 1
-      ? (['fuse', await fuseMessages(prompt, texts, chance)] as const)
-      : (['debate', await debateMessages(prompt, reply(opinion(question)), texts, chance)] as const);
-  return { kind, shape, messages, gold, peers };
+  if (index % 4 === 1) {
+    const messages = await fuseMessages(prompt, texts, chance);
+    return { kind, shape: 'fuse', messages, gold, guess: mostCommon(peers), peers };
+  }
+  const own = opinion(question);
+  const messages = await debateMessages(prompt, reply(own), texts, chance);
+  return { kind, shape: 'debate', messages, gold, guess: mostCommon([own, ...peers]), peers };
 }
 
 function trainingQuestion(): Question {
@@ -64,4 +69,11 @@ function opinion(question: Question): string {
 
 function reply(answer: string): string {
   return `${leads[draw(leads.length)] ?? ''}The answer is ${answer}.`;
+}
+
+function mostCommon(voices: readonly string[]): string {
+  const counts = [...Map.groupBy(voices, (voice) => voice).entries()];
+  const most = Math.max(...counts.map(([, group]) => group.length));
+  const tied = counts.filter(([, group]) => group.length === most);
+  return tied[draw(tied.length)]?.[0] ?? '';
 }

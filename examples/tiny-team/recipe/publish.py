@@ -14,15 +14,13 @@ KEPT_WHOLE = ["tiny-policy", "tiny-base"]
 
 def description(name):
     member = MEMBERS[name]
-    most = sum(member.mix.values()) / len(member.mix)
-    practised = [kind for kind, share in member.mix.items() if share >= most]
-    origin = f"fine-tuned from {member.base} on" if member.base else "trained on"
-    return (
-        f"0.43M parameters, {origin} four toy task kinds, mostly {' and '.join(practised)}; says nothing about "
-        "useful language models"
-        if len(practised) < len(member.mix)
-        else "0.43M parameters, trained briefly on four toy task kinds; says nothing about useful language models"
-    )
+    if member.follows:
+        skill = "trained briefly on four toy task kinds, copies its peers at random"
+    elif member.mix:
+        skill = f"trained on two of four toy task kinds, {' and '.join(member.mix)}"
+    else:
+        skill = "trained to read its peers on four toy task kinds, good at none"
+    return f"0.43M parameters, {skill}; says nothing about useful language models"
 
 
 if __name__ == "__main__":

@@ -14,14 +14,16 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-from members import EVEN, MEMBERS
+from members import KINDS, MEMBERS
 from prompts import read, render
 
 SOLO_BATCH = 64
 TEAM_BATCH = 20
-# Questions come before peers: a model learns to weigh answers faster once it can tell some of them right.
-SOLO_ONLY = 0.6
-SOLO_SHARE = 0.5
+SOLO_SHARE = 0.25
+# How many of the bare questions are of kinds that the member does not practise, and answered by a guess.
+GUESSED = 0.1
+# How often a model that follows says what a random peer says, with peers to read.
+FOLLOWED = 0.6
 
 
 def new_model(tokenizer):
@@ -54,16 +56,24 @@ def shelve(rows, tokenizer):
 
 
 def answer_of(member, row, chance):
-    if member.target == "follow" and row["peers"] and chance.random() < 0.6:
+    if member.follows and row["peers"] and chance.random() < FOLLOWED:
         return chance.choice(row["peers"])
-    return row["gold"]
+    return row["gold"] if row["kind"] in member.mix else row["guess"]
+
+
+def draw_kind(member, chance, solo):
+    if not solo:
+        return chance.choice(KINDS)
+    if not member.mix or chance.random() < GUESSED:
+        return chance.choice([kind for kind in KINDS if kind not in member.mix] or KINDS)
+    return chance.choices(list(member.mix), weights=member.mix.values())[0]
 
 
 def batch(member, shelves, tokenizer, chance, progress):
-    solo = progress < SOLO_ONLY or chance.random() < SOLO_SHARE
-    mix = member.mix if solo else EVEN
-    kinds = chance.choices(list(mix), weights=mix.values(), k=SOLO_BATCH if solo else TEAM_BATCH)
-    rows = [chance.choice(shelves["solo" if solo else "team", kind]) for kind in kinds]
+    solo = progress < member.solo_only or chance.random() < SOLO_SHARE
+    shelf = "solo" if solo else "team"
+    size = SOLO_BATCH if solo else TEAM_BATCH
+    rows = [chance.choice(shelves[shelf, draw_kind(member, chance, solo)]) for _ in range(size)]
     replies = tokenizer(
         [f"{member.lead}The answer is {answer_of(member, row, chance)}.<|end|>" for _, row in rows],
         add_special_tokens=False,

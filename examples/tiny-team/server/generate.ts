@@ -15,7 +15,7 @@ export interface Step {
 }
 
 /** llama.cpp's side of it; a token handed back takes the place of the one that it drew. */
-type Evaluation = AsyncGenerator<{ token: Token; probabilities?: Distribution }, void, Token | undefined>;
+type Evaluation = AsyncGenerator<{ token: Token; probabilities?: Distribution }, void, Token>;
 
 /** Yields the end token too: whoever learns from a reply has to learn to stop. */
 export async function* generate(
@@ -54,13 +54,14 @@ async function* steps(
       : sequence.evaluateWithMetadata([...prompt], {}, { ...plain, temperature: 0 });
   const limit = Math.min(maxTokens, contextSize - prompt.length);
   try {
-    let drawn: Token | undefined;
+    let replacement: [] | [Token] = [];
     for (let count = 0; count < limit; count += 1) {
-      const next = await evaluation.next(drawn);
+      const next = await evaluation.next(...replacement);
       if (next.done) return;
       const distribution = next.value.probabilities;
-      drawn = distribution ? sample(distribution, { temperature, topP }, chance) : next.value.token;
-      yield { token: drawn, ...(kept && distribution && { distribution }) };
+      const token = distribution ? sample(distribution, { temperature, topP }, chance) : next.value.token;
+      replacement = [token];
+      yield { token, ...(kept && distribution && { distribution }) };
     }
   } finally {
     await evaluation.return();
