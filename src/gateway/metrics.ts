@@ -1,6 +1,7 @@
 /**
- * Every metric of the gateway, on a registry of its own. Children are cached: looking one up by a label object
- * costs more than counting. `docs/reference/metrics.md` lists the same names; a test compares them.
+ * Every metric of the gateway, on a registry of its own. Children are cached, and what each request counts is summed
+ * beside prom-client until a scrape: finding a child by its labels costs more than counting.
+ * `docs/reference/metrics.md` lists the same names; a test compares them.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Outcome } from '../contract/outcome.ts';
@@ -20,6 +21,25 @@ function cached<Child>(make: (...values: string[]) => Child): (...values: string
   };
 }
 
+/** What one child of a counter has yet to be told: prom-client's own children hash their labels at every `inc`. */
+class Tally {
+  #sum: number | undefined;
+
+  add(amount: number): void {
+    this.#sum = (this.#sum ?? 0) + amount;
+  }
+
+  /** Nothing when nothing was added since, so that a child appears with its first count. */
+  take(): number | undefined {
+    const sum = this.#sum;
+    this.#sum = undefined;
+    return sum;
+  }
+}
+
+/** A counter that is told at each scrape what its children have summed up. */
+type Tallied = (labels: Readonly<Record<string, string>>) => Tally;
+
 /** A spool as far as its gauges look into it. */
 export interface Spooling {
   readonly counters: { readonly pending: number; readonly bytes: number; readonly replayed: number };
@@ -27,7 +47,7 @@ export interface Spooling {
 
 export class Metrics {
   readonly registry = new Registry();
-  readonly #requests = this.#counter(
+  readonly #requests = this.#tallied(
     'consort_requests_total',
     'Requests that ran a plan, by how they ended.',
     ['pool', 'protocol', 'outcome'],
@@ -55,12 +75,12 @@ export class Metrics {
     ['pool', 'protocol'],
     SMALL,
   );
-  readonly #calls = this.#counter('consort_model_calls_total', 'Calls to models, by how they ended.', [
+  readonly #calls = this.#tallied('consort_model_calls_total', 'Calls to models, by how they ended.', [
     'model',
     'role',
     'outcome',
   ]);
-  readonly #reused = this.#counter(
+  readonly #reused = this.#tallied(
     'consort_model_calls_reused_total',
     'Calls answered from another coalition’s.',
     ['model'],
@@ -71,11 +91,11 @@ export class Metrics {
     ['model'],
     E2E,
   );
-  readonly #tokens = this.#counter('consort_tokens_total', 'Tokens of all calls, failed ones included.', [
+  readonly #tokens = this.#tallied('consort_tokens_total', 'Tokens of all calls, failed ones included.', [
     'model',
     'direction',
   ]);
-  readonly #cost = this.#counter('consort_cost_usd_total', 'Cost of all calls by the configured prices.', [
+  readonly #cost = this.#tallied('consort_cost_usd_total', 'Cost of all calls by the configured prices.', [
     'model',
   ]);
   readonly #retries = this.#counter('consort_retries_total', 'Attempts made again, by reason.', [
@@ -87,9 +107,7 @@ export class Metrics {
   readonly #inFlight = this.#gauge('consort_requests_in_flight', 'Plans running now.');
   readonly #streams = this.#gauge('consort_streams_active', 'Streamed responses open now.');
   readonly #draining = this.#gauge('consort_draining', '1 while the gateway is shutting down.');
-  readonly #byRequest = cached((pool, protocol, outcome) =>
-    this.#requests.labels({ pool, protocol, outcome }),
-  );
+  readonly #byRequest = cached((pool, protocol, outcome) => this.#requests({ pool, protocol, outcome }));
   readonly #byShape = cached((pool, protocol) => {
     const labels = { pool, protocol };
     return {
@@ -98,13 +116,13 @@ export class Metrics {
       coalition: this.#coalition.labels(labels),
     };
   });
-  readonly #byCall = cached((model, role, outcome) => this.#calls.labels({ model, role, outcome }));
+  readonly #byCall = cached((model, role, outcome) => this.#calls({ model, role, outcome }));
   readonly #byModel = cached((model) => ({
-    reused: this.#reused.labels({ model }),
+    reused: this.#reused({ model }),
     duration: this.#callDuration.labels({ model }),
-    input: this.#tokens.labels({ model, direction: 'input' }),
-    output: this.#tokens.labels({ model, direction: 'output' }),
-    cost: this.#cost.labels({ model }),
+    input: this.#tokens({ model, direction: 'input' }),
+    output: this.#tokens({ model, direction: 'output' }),
+    cost: this.#cost({ model }),
   }));
 
   constructor(version: string) {
@@ -134,22 +152,22 @@ export class Metrics {
 
   observe(outcome: Outcome): void {
     const { plan } = outcome;
-    this.#byRequest(plan.pool.id, plan.protocol.name, outcome.status).inc();
+    this.#byRequest(plan.pool.id, plan.protocol.name, outcome.status).add(1);
     const shape = this.#byShape(plan.pool.id, plan.protocol.name);
     shape.duration.observe(outcome.durationMs / 1000);
     if (outcome.firstPartMs !== null) shape.firstToken.observe(outcome.firstPartMs / 1000);
     shape.coalition.observe(plan.members.length);
     for (const call of outcome.calls) {
-      this.#byCall(call.member, call.purpose, call.status).inc();
+      this.#byCall(call.member, call.purpose, call.status).add(1);
       const model = this.#byModel(call.member);
       if (call.reused) {
-        model.reused.inc();
+        model.reused.add(1);
         continue;
       }
       model.duration.observe((call.endMs - call.startMs) / 1000);
-      model.input.inc(call.usage.inputTokens);
-      model.output.inc(call.usage.outputTokens);
-      model.cost.inc(call.costMicros / 1e6);
+      model.input.add(call.usage.inputTokens);
+      model.output.add(call.usage.outputTokens);
+      model.cost.add(call.costMicros / 1e6);
     }
   }
 
@@ -180,6 +198,27 @@ export class Metrics {
   #counter(name: string, help: string, labelNames: string[]): Counter {
     return new Counter({ name, help, labelNames, registers: [this.registry] });
   }
+  #tallied(name: string, help: string, labelNames: string[]): Tallied {
+    const tallies: { labels: Readonly<Record<string, string>>; tally: Tally }[] = [];
+    const counter = new Counter({
+      name,
+      help,
+      labelNames,
+      registers: [],
+      collect() {
+        for (const { labels, tally } of tallies) {
+          const sum = tally.take();
+          if (sum !== undefined) this.inc(labels, sum);
+        }
+      },
+    });
+    this.registry.registerMetric(counter);
+    return (labels) => {
+      const tally = new Tally();
+      tallies.push({ labels, tally });
+      return tally;
+    };
+  }
   #gauge(name: string, help: string): Gauge {
     return new Gauge({ name, help, registers: [this.registry] });
   }
@@ -188,6 +227,7 @@ export class Metrics {
     const gauge = new Gauge({
       name,
       help,
+      registers: [],
       collect() {
         this.set(value());
       },
