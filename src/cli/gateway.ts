@@ -8,12 +8,13 @@ import { createAdmin } from '../gateway/admin.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { createResolver } from '../gateway/resolve.ts';
+import { ScorerMetrics } from '../gateway/scorer-metrics.ts';
 import { createServer, drain, listen } from '../gateway/server.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
 import { openStore } from '../store/index.ts';
 import { Spool } from '../store/spool.ts';
 import { clock, newId, readSecret } from './natives.ts';
-import { startScorer } from './scorer.ts';
+import { scorerSettings, startScorer } from './scorer.ts';
 import type { Settings } from './settings.ts';
 import { openSystem } from './system.ts';
 import { version } from './version.ts';
@@ -95,7 +96,11 @@ async function open(
     onRetry: (alias, code) => metrics.retried(alias, code),
   });
   closing.add(close);
-  closing.add(startScorer(config, logger).close);
+  // With Redis the scorer is a process of its own, so that each can be scaled and restarted alone.
+  if (store.kind === 'sqlite') {
+    const scorerMetrics = new ScorerMetrics(metrics.registry);
+    closing.add(startScorer(scorerSettings(config), scorerMetrics, logger).close);
+  }
   const resolve = createResolver({
     catalog,
     protocols,
@@ -108,7 +113,7 @@ async function open(
   const parts = { config, catalog, resolve, run, store, recorder, metrics, clock, newId, logger, notice };
   const app = await createServer(parts);
   let isReady = false;
-  const admin = createAdmin(metrics, { ready: () => isReady, started: () => true });
+  const admin = createAdmin(metrics.registry, { ready: () => isReady, started: () => true });
   closing.add(() => admin.close());
   closing.add(() => drain(app, server.drainSeconds * 1000));
   const adminUrl = await listen(admin, server.adminHost, server.adminPort);

@@ -8,11 +8,12 @@ import { demo } from './demo.ts';
 import { evaluate } from './eval.ts';
 import { grade } from './grade.ts';
 import { keys } from './keys.ts';
+import { score } from './score.ts';
 import { serve } from './serve.ts';
 import { shapley } from './shapley.ts';
 import { version } from './version.ts';
 
-export const commands: readonly Command[] = [serve, evaluate, demo, grade, shapley, check, keys];
+export const commands: readonly Command[] = [serve, score, evaluate, demo, grade, shapley, check, keys];
 
 function helpText(): string {
   const lines = commands.map(({ name, summary }) => `  ${name.padEnd(9)} ${summary}`);

@@ -35,6 +35,31 @@ export interface Ledger {
    * were. Call it now and then; what no group has seen or some group still holds stays.
    */
   trim(beforeMs: number): Promise<number>;
+  /** How far a group is behind. */
+  lag(pool: string, group: string): Promise<Lag>;
+  /**
+   * Sets an entry aside that a group cannot handle, with the reason, and acknowledges it for the group. At most
+   * {@link MOST_BURIED} a pool are kept.
+   */
+  bury(pool: string, group: string, id: string, reason: string): Promise<void>;
+  /** What was set aside, oldest first. */
+  buried(pool: string): Promise<Buried[]>;
+}
+
+export const MOST_BURIED = 10_000;
+
+export interface Buried {
+  readonly id: string;
+  readonly reason: string;
+}
+
+export interface Lag {
+  /** Unix milliseconds at which the oldest entry was appended that the group has not been given; null when none. */
+  readonly oldestUnreadAt: number | null;
+  /** Entries that consumers hold without having acknowledged them. */
+  readonly pending: number;
+  /** Unix milliseconds at which the oldest of these was appended; null when none. */
+  readonly oldestPendingAt: number | null;
 }
 
 export interface FollowOptions {
@@ -87,9 +112,30 @@ export interface Tallies {
 }
 
 export interface Estimates {
-  /** Replaces all estimates of (system, task, source). */
-  publish(system: string, task: string, source: string, estimates: readonly Estimate[]): Promise<void>;
+  /**
+   * Replaces all estimates of (system, task, source); false when a holder of a later lease has published them.
+   *
+   * @param fence the token of the lease under which the numbers were made
+   */
+  publish(
+    system: string,
+    task: string,
+    source: string,
+    estimates: readonly Estimate[],
+    fence: number,
+  ): Promise<boolean>;
   query(filter: { readonly system?: string; readonly task?: string }): Promise<Estimate[]>;
+}
+
+/** Who does what only one may do. A holder that stalls is fenced: its token is lower than its successor's. */
+export interface Leases {
+  /**
+   * Takes or renews a lease. Gives its fencing token, which rises with every new holder, or undefined while another
+   * holds it.
+   */
+  acquire(name: string, holder: string, ttlMs: number): Promise<number | undefined>;
+  /** Gives a lease back early; does nothing when it is another's. */
+  release(name: string, holder: string): Promise<void>;
 }
 
 export interface Store {
@@ -97,6 +143,7 @@ export interface Store {
   readonly ledger: Ledger;
   readonly tallies: Tallies;
   readonly estimates: Estimates;
+  readonly leases: Leases;
   /** Rejects with `store_unavailable` when it does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 /** The admin server: probes and metrics, on a port of its own that no client sees. */
 import { fastify, type FastifyInstance } from 'fastify';
-import type { Metrics } from './metrics.ts';
+import type { Registry } from 'prom-client';
 
 export interface Health {
   /** Started and not yet draining. A store that is away does not make the gateway unready: it spools. */
@@ -8,7 +8,7 @@ export interface Health {
   readonly started: () => boolean;
 }
 
-export function createAdmin(metrics: Metrics, { ready, started }: Health): FastifyInstance {
+export function createAdmin(registry: Registry, { ready, started }: Health): FastifyInstance {
   const app = fastify({ forceCloseConnections: true });
   const probe = (path: string, healthy: () => boolean) =>
     app.get(path, (_request, reply) => {
@@ -19,7 +19,7 @@ export function createAdmin(metrics: Metrics, { ready, started }: Health): Fasti
   probe('/readyz', ready);
   probe('/startupz', started);
   app.get('/metrics', async (_request, reply) =>
-    reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),
+    reply.type(registry.contentType).send(await registry.metrics()),
   );
   return app;
 }

@@ -3,32 +3,48 @@
  * be down without a client noticing, and may be run twice without counting anything twice.
  */
 import type { Clock } from '../contract/capabilities.ts';
+import type { Estimate } from '../contract/estimate.ts';
 import type { Outcome } from '../contract/outcome.ts';
 import type { Reward } from '../contract/reward.ts';
-import type { Delivery, Store, TallyEvent, TallyKey } from '../contract/store.ts';
+import type { Delivery, Lag, Store, TallyEvent, TallyKey } from '../contract/store.ts';
 import { estimatesFromTallies } from './estimate-list.ts';
 import { judge } from './judge.ts';
 import type { Verifier } from './rewards/reward.ts';
 
 export const SCORER_GROUP = 'scorer';
 
-/** A reward whose outcome is not there after this many deliveries is given up: the outcome has expired. */
+/** An entry that could not be handled in as many deliveries is set aside, with the reason. */
 const MOST_DELIVERIES = 10;
-/** Half-redelivered entries of a scorer that died are taken over after this long. */
+/** Entries of a scorer that died are taken over after this long. */
 const CLAIM_IDLE_MS = 5_000;
 const BATCH = 256;
+/** Long enough to read sums and publish; a scorer that dies holds up the numbers no longer. */
+const LEASE_MS = 10_000;
+const TRIM_EVERY_MS = 60_000;
 
-export interface ScorerParts {
+/** What became of an entry. */
+export type Handled = 'outcome' | 'new' | 'revised' | 'duplicate' | 'late' | 'buried';
+
+/** What a scorer tells about its work; for metrics. */
+export interface ScorerEvents {
+  readonly onHandled: (result: Handled) => void;
+  readonly onPublished: (estimates: readonly Estimate[]) => void;
+  readonly onLag: (pool: string, lag: Lag) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+export interface ScorerParts extends ScorerEvents {
   readonly store: Store;
   readonly verifiers: readonly Verifier[];
   readonly clock: Clock;
   /** Names this scorer among those of the group. */
   readonly consumer: string;
-  /** The pool's aliases in canonical order, or undefined when the pool is no longer configured. */
-  readonly playersOf: (system: string, poolRevision: string) => readonly string[] | undefined;
-  /** At least this long between two publications of the same numbers. */
+  /** The pool's aliases in canonical order, or undefined when the system is no longer configured. */
+  readonly playersOf: (system: string) => readonly string[] | undefined;
+  /** At least this long between two publications. */
   readonly publishMs: number;
-  readonly onError: (error: unknown) => void;
+  /** Entries older than this that every group has handled are dropped. */
+  readonly retentionMs: number;
 }
 
 /** What changed since the last publication: one system, task and reward source. */
@@ -40,7 +56,10 @@ interface Dirty {
 export class Scorer {
   readonly #parts: ScorerParts;
   readonly #dirty = new Map<string, Dirty>();
-  #publishedAt = 0;
+  /** Why the last delivery of an entry failed. */
+  readonly #failures = new Map<string, string>();
+  #publishedAt = Number.NEGATIVE_INFINITY;
+  #trimmedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ScorerParts) {
     this.#parts = parts;
@@ -50,8 +69,9 @@ export class Scorer {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        const handled = await this.step(signal.aborted ? 0 : 250);
-        if (handled === 0 || this.#due()) await this.publish();
+        await this.step(250);
+        if (this.#isDue()) await this.publish();
+        await this.#trim();
       } catch (error) {
         this.#parts.onError(error);
         await pause(500, signal);
@@ -73,54 +93,105 @@ export class Scorer {
     for (const pool of pools) {
       const options = { pool, group: SCORER_GROUP, consumer, count: BATCH, claimIdleMs: CLAIM_IDLE_MS };
       const deliveries = await store.ledger.follow({ ...options, blockMs: handled > 0 ? 0 : wait });
-      for (const delivery of deliveries) await this.#handle(pool, delivery);
+      await this.#handleAll(pool, deliveries);
       handled += deliveries.length;
     }
     return handled;
   }
 
-  async #handle(pool: string, delivery: Delivery): Promise<void> {
+  /** Entries are counted by their ids, so their order does not matter; one that fails stays with the group. */
+  async #handleAll(pool: string, deliveries: readonly Delivery[]): Promise<void> {
+    await Promise.all(
+      deliveries.map(async (delivery) => {
+        try {
+          this.#parts.onHandled(await this.#handle(pool, delivery));
+          this.#failures.delete(delivery.id);
+        } catch (error) {
+          this.#failures.set(delivery.id, String(error));
+          this.#parts.onError(error);
+        }
+      }),
+    );
+  }
+
+  async #handle(pool: string, delivery: Delivery): Promise<Handled> {
     const { store, verifiers, clock } = this.#parts;
-    const { entry, id } = delivery;
+    const { entry, id, deliveries } = delivery;
+    if (deliveries > MOST_DELIVERIES) {
+      const reason = this.#failures.get(id) ?? `not handled in ${deliveries - 1} deliveries`;
+      await store.ledger.bury(pool, SCORER_GROUP, id, reason);
+      return 'buried';
+    }
     if (entry.kind === 'outcome') {
       const reward = await judge(entry.outcome, verifiers, clock.now());
       if (reward) await store.ledger.append([{ kind: 'reward', pool, reward }]);
       await store.ledger.acknowledge(pool, SCORER_GROUP, [id]);
-      return;
+      return 'outcome';
     }
     const outcome = await store.ledger.outcome(entry.reward.outcomeId);
-    if (outcome) {
-      const event = tallyEvent(pool, id, outcome, entry.reward);
-      await store.tallies.apply(event);
-      const { system, task, source } = event.key;
-      this.#dirty.set(JSON.stringify([system, task, source]), { key: event.key, outcome });
-    } else if (delivery.deliveries >= MOST_DELIVERIES) {
-      await store.ledger.acknowledge(pool, SCORER_GROUP, [id]);
-    }
+    // Still on its way, or expired: delivered again until it is set aside.
+    if (!outcome) return 'late';
+    const event = tallyEvent(pool, id, outcome, entry.reward);
+    const result = await store.tallies.apply(event);
+    const { system, task, source } = event.key;
+    this.#dirty.set(JSON.stringify([system, task, source]), { key: event.key, outcome });
+    return result;
   }
 
-  #due(): boolean {
+  #isDue(): boolean {
     return this.#parts.clock.elapsed() - this.#publishedAt >= this.#parts.publishMs;
   }
 
-  /** Publishes the estimates of everything that changed. */
+  /**
+   * Publishes the estimates of everything that changed here. The sums are read under a lease whose token goes with
+   * the numbers, so that a scorer that stalls in between cannot overwrite newer ones.
+   */
   async publish(): Promise<void> {
-    const { store, clock, playersOf } = this.#parts;
-    this.#publishedAt = clock.elapsed();
-    for (const [name, { key, outcome }] of this.#dirty) {
+    const { store, consumer } = this.#parts;
+    this.#publishedAt = this.#parts.clock.elapsed();
+    for (const [name, dirty] of this.#dirty) {
+      const lease = `estimates:${name}`;
+      const fence = await store.leases.acquire(lease, consumer, LEASE_MS);
+      if (fence === undefined) continue;
       this.#dirty.delete(name);
-      const players = playersOf(key.system, key.poolRevision);
-      if (!players) continue;
-      const all = await store.tallies.keys({ pool: key.pool, system: key.system });
-      const keys = all.filter((other) => sameNumbers(other, key));
-      const sums = await Promise.all(keys.map((one) => store.tallies.read(one)));
-      const estimates = estimatesFromTallies(keys, sums, players, outcome, clock.now());
-      await store.estimates.publish(key.system, key.task, key.source, estimates);
+      try {
+        await this.#publishOne(dirty, fence);
+      } catch (error) {
+        this.#dirty.set(name, dirty);
+        throw error;
+      } finally {
+        await store.leases.release(lease, consumer);
+      }
     }
+    await this.#reportLag();
+  }
+
+  async #publishOne({ key, outcome }: Dirty, fence: number): Promise<void> {
+    const { store, clock, playersOf, onPublished } = this.#parts;
+    const players = playersOf(key.system);
+    if (!players) return;
+    const all = await store.tallies.keys({ pool: key.pool, system: key.system });
+    const keys = all.filter((other) => haveSameNumbers(other, key));
+    const sums = await Promise.all(keys.map((one) => store.tallies.read(one)));
+    const estimates = estimatesFromTallies(keys, sums, players, outcome, clock.now());
+    if (await store.estimates.publish(key.system, key.task, key.source, estimates, fence))
+      onPublished(estimates);
+  }
+
+  async #reportLag(): Promise<void> {
+    const { store, onLag } = this.#parts;
+    for (const pool of await store.ledger.pools()) onLag(pool, await store.ledger.lag(pool, SCORER_GROUP));
+  }
+
+  async #trim(): Promise<void> {
+    const { store, clock, retentionMs } = this.#parts;
+    if (clock.elapsed() - this.#trimmedAt < TRIM_EVERY_MS) return;
+    this.#trimmedAt = clock.elapsed();
+    await store.ledger.trim(clock.now() - retentionMs);
   }
 }
 
-function sameNumbers(a: TallyKey, b: TallyKey): boolean {
+function haveSameNumbers(a: TallyKey, b: TallyKey): boolean {
   return (
     a.task === b.task &&
     a.source === b.source &&

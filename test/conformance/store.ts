@@ -51,6 +51,8 @@ export function storeConformance(t: Test, name: string, start: (t: Test) => Prom
     groupTests(t, store, second);
     tallyTests(t, store, second);
     estimateTests(t, store, second);
+    leaseTests(t, store, second);
+    lagTests(t, store, second);
     restartTest(t, subject);
   });
 }
@@ -303,22 +305,95 @@ function estimateTests(t: Test, store: Store, second: Store): void {
   t.test('replaces the estimates of a system, task and source together', async (t) => {
     const system = freshPool();
     const other = freshPool();
-    await store.estimates.publish(system, 'a', 's', [
-      estimateOf(system, 'a', 's', 1),
-      estimateOf(system, 'a', 's', 2),
-    ]);
-    await store.estimates.publish(system, 'b', 's', [estimateOf(system, 'b', 's', 3)]);
-    await store.estimates.publish(system, 'b', 't', [estimateOf(system, 'b', 't', 4)]);
-    await store.estimates.publish(other, 'a', 's', [estimateOf(other, 'a', 's', 5)]);
+    await store.estimates.publish(
+      system,
+      'a',
+      's',
+      [estimateOf(system, 'a', 's', 1), estimateOf(system, 'a', 's', 2)],
+      1,
+    );
+    await store.estimates.publish(system, 'b', 's', [estimateOf(system, 'b', 's', 3)], 1);
+    await store.estimates.publish(system, 'b', 't', [estimateOf(system, 'b', 't', 4)], 1);
+    await store.estimates.publish(other, 'a', 's', [estimateOf(other, 'a', 's', 5)], 1);
     const values = async (filter: Parameters<Store['estimates']['query']>[0]) =>
       (await second.estimates.query(filter)).map(({ value }) => value).toSorted((a, b) => a - b);
     t.same(await values({ system }), [1, 2, 3, 4]);
     t.same(await values({ system, task: 'b' }), [3, 4]);
     t.ok((await values({})).includes(5) && (await values({ task: 'a' })).includes(5));
-    await store.estimates.publish(system, 'a', 's', [estimateOf(system, 'a', 's', 6)]);
-    await store.estimates.publish(system, 'b', 's', []);
+    await store.estimates.publish(system, 'a', 's', [estimateOf(system, 'a', 's', 6)], 1);
+    await store.estimates.publish(system, 'b', 's', [], 1);
     t.same(await values({ system }), [4, 6]);
     t.same((await second.estimates.query({ system, task: 'a' }))[0], estimateOf(system, 'a', 's', 6));
+  });
+
+  t.test('publishes nothing from a holder whose lease another has taken over', async (t) => {
+    const system = freshPool();
+    const [old, late] = [estimateOf(system, 'a', 's', 1), estimateOf(system, 'a', 's', 2)];
+    t.ok(await store.estimates.publish(system, 'a', 's', [old], 4));
+    t.ok(await second.estimates.publish(system, 'a', 's', [late], 5));
+    t.notOk(await store.estimates.publish(system, 'a', 's', [old], 4));
+    t.notOk(await store.estimates.publish(system, 'a', 's', [], 4), 'withdrawing is publishing too');
+    t.same(await store.estimates.query({ system }), [late]);
+    t.ok(await second.estimates.publish(system, 'a', 's', [old], 5));
+  });
+}
+
+function leaseTests(t: Test, store: Store, second: Store): void {
+  t.test('lets one holder have a lease, and gives its successor a higher token', async (t) => {
+    const name = freshPool();
+    const first = await store.leases.acquire(name, 'a', 60_000);
+    t.equal(typeof first, 'number');
+    t.equal(await second.leases.acquire(name, 'b', 60_000), undefined);
+    t.equal(await second.leases.acquire(name, 'a', 60_000), first, 'renewing keeps the token');
+    await second.leases.release(name, 'b');
+    t.equal(await second.leases.acquire(name, 'b', 60_000), undefined, 'only the holder can give it back');
+    await store.leases.release(name, 'a');
+    const next = await second.leases.acquire(name, 'b', 20);
+    t.ok((next ?? 0) > (first ?? 0));
+    await sleep(40);
+    t.ok(
+      ((await store.leases.acquire(name, 'a', 60_000)) ?? 0) > (next ?? 0),
+      'an expired lease can be taken',
+    );
+  });
+
+  t.test('gives a lease to one of many that ask at once', async (t) => {
+    const name = freshPool();
+    const asks = Array.from({ length: 10 }, (_, i) =>
+      (i % 2 ? store : second).leases.acquire(name, `${i}`, 60_000),
+    );
+    t.equal((await Promise.all(asks)).filter((token) => token !== undefined).length, 1);
+  });
+}
+
+function lagTests(t: Test, store: Store, second: Store): void {
+  t.test('says how far a group is behind', async (t) => {
+    const pool = freshPool();
+    const none = { oldestUnreadAt: null, pending: 0, oldestPendingAt: null };
+    t.same(await store.ledger.lag(pool, 'score'), none);
+    await store.ledger.append([outcomeEntry(pool), outcomeEntry(pool)]);
+    const [first] = await store.ledger.read(pool, '0-0', 1);
+    const at = Number(first?.id.split('-')[0]);
+    t.same(await second.ledger.lag(pool, 'score'), { ...none, oldestUnreadAt: at });
+    const [taken] = await store.ledger.follow(following(pool, { count: 1 }));
+    const lag = await second.ledger.lag(pool, 'score');
+    t.equal(lag.pending, 1);
+    t.equal(lag.oldestPendingAt, at);
+    t.ok(lag.oldestUnreadAt !== null);
+    await store.ledger.follow(following(pool));
+    await store.ledger.acknowledge(pool, 'score', [taken?.id ?? '']);
+    t.equal((await second.ledger.lag(pool, 'score')).oldestUnreadAt, null);
+  });
+
+  t.test('sets aside what cannot be handled, with the reason', async (t) => {
+    const pool = freshPool();
+    await store.ledger.append([outcomeEntry(pool)]);
+    const [taken] = await store.ledger.follow(following(pool));
+    const id = taken?.id ?? '';
+    await store.ledger.bury(pool, 'score', id, 'no outcome for it');
+    t.same(await second.ledger.buried(pool), [{ id, reason: 'no outcome for it' }]);
+    t.equal((await second.ledger.lag(pool, 'score')).pending, 0);
+    t.same(await second.ledger.buried(freshPool()), []);
   });
 }
 
@@ -332,7 +407,7 @@ function restartTest(t: Test, subject: StoreUnderTest): void {
     const [first] = await before.ledger.follow(following(pool, { count: 1 }));
     await before.tallies.apply(event);
     const sums = await before.tallies.read(event.key);
-    await before.estimates.publish(pool, 'a', 's', [estimateOf(pool, 'a', 's', 1)]);
+    await before.estimates.publish(pool, 'a', 's', [estimateOf(pool, 'a', 's', 1)], 1);
     await before.close();
     await t.rejects(before.ping(), { code: 'store_unavailable' });
     await subject.restart();

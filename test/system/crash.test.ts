@@ -66,15 +66,18 @@ async function recount(url: string) {
 }
 
 async function crashes(t: Test, url: string, between: () => Promise<void>) {
+  const isApart = !url.startsWith('sqlite:');
   const document = simulatedDocument(false, false) as object;
   const server = { port: 0, adminPort: 0 };
   const site = new Site({ ...document, server, store: { url } });
   t.teardown(() => site.close());
-  const storeUrl = url.startsWith('sqlite:') ? `sqlite:${join(site.directory, url.slice(7))}` : url;
+  const storeUrl = !isApart ? `sqlite:${join(site.directory, url.slice(7))}` : url;
   const rows = simRows(undefined, 100_000, 9).values();
   const completed: string[] = [];
   for (let round = 0; round <= KILLS; round++) {
     const gateway = await site.serve();
+    // With Redis the scorer is a process of its own; it dies as well.
+    const scorer = isApart ? await site.score() : undefined;
     const control = new AbortController();
     const loading = load(gateway, rows, control.signal);
     await sleep(LOAD_MS);
@@ -83,9 +86,11 @@ async function crashes(t: Test, url: string, between: () => Promise<void>) {
       completed.push(...(await loading));
       await settled(t, storeUrl);
       await gateway.kill('SIGTERM');
+      await scorer?.kill('SIGTERM');
     } else {
       if (round === 1) await between();
       await gateway.kill('SIGKILL');
+      await scorer?.kill('SIGKILL');
       control.abort();
       completed.push(...(await loading));
     }
@@ -118,7 +123,7 @@ t.test('kill -9 of the gateway under load loses and doubles nothing, on SQLite',
   await crashes(t, 'sqlite:consort.db', () => Promise.resolve());
 });
 
-t.test('kill -9 of the gateway and of Redis under load loses and doubles nothing', async (t) => {
+t.test('kill -9 of the gateway, the scorer and Redis under load loses and doubles nothing', async (t) => {
   const redis = await startRedis({ durable: true });
   t.teardown(() => redis.stop());
   await crashes(t, redis.url, async () => {

@@ -1,5 +1,6 @@
 /** docs/reference/metrics.md, drawn from the registry of the gateway. */
 import { Metrics } from '../../src/gateway/metrics.ts';
+import { ScorerMetrics } from '../../src/gateway/scorer-metrics.ts';
 import { row } from './table.ts';
 
 const INTRODUCTION = `# Metrics
@@ -11,6 +12,7 @@ of Node. Names end in their unit; labels hold configured names and fixed words o
 /** Metrics of our own with type, labels and help; prom-client's defaults are not ours to describe. */
 export function ownMetrics(): { name: string; type: string; labels: string[]; help: string }[] {
   const metrics = new Metrics('docs');
+  new ScorerMetrics(metrics.registry);
   metrics.watchSpool({ counters: { pending: 0, bytes: 0, replayed: 0 } });
   return metrics.registry
     .getMetricsAsArray()

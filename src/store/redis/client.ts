@@ -1,5 +1,5 @@
 /** The shared store: Redis 7 or later. */
-import type { Estimates, Store, Tallies, TallyEvent } from '../../contract/store.ts';
+import type { Estimates, Leases, Store, Tallies, TallyEvent } from '../../contract/store.ts';
 import { decodeEstimates, encodeEstimates } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
 import { parseTallyName, tallyName } from '../tally-name.ts';
@@ -7,7 +7,10 @@ import { Connection } from './connection.ts';
 import {
   estimatesField,
   estimatesKey,
+  fencesKey,
   joinKey,
+  leaseKey,
+  leaseTokenKey,
   namesKey,
   POOLS,
   streamKey,
@@ -28,6 +31,7 @@ export const redis: StoreKind = {
       ledger: redisLedger(connection, settings),
       tallies: talliesOf(connection, settings),
       estimates: estimatesOf(connection),
+      leases: leasesOf(connection),
       ping: async () => void (await connection.run((server) => server.ping())),
       close: () => connection.close(),
     };
@@ -85,12 +89,12 @@ async function keysOf(connection: Connection, pool: string) {
 
 function estimatesOf(connection: Connection): Estimates {
   return {
-    async publish(system, task, source, estimates) {
-      const field = estimatesField(task, source);
-      await connection.run(async (server) => {
-        if (estimates.length === 0) return void (await server.hdel(estimatesKey(system), field));
+    publish(system, task, source, estimates, fence) {
+      const keys = [estimatesKey(system), fencesKey(system)];
+      const body = estimates.length === 0 ? '' : encodeEstimates(estimates);
+      return connection.run(async (server) => {
         await server.sadd(SYSTEMS, system);
-        await server.hset(estimatesKey(system), field, encodeEstimates(estimates));
+        return (await server.consortPublish(...keys, estimatesField(task, source), body, fence)) === 1;
       });
     },
     async query({ system, task }) {
@@ -101,6 +105,19 @@ function estimatesOf(connection: Connection): Estimates {
       );
       const all = tables.flatMap((table) => Object.values(table).flatMap(decodeEstimates));
       return all.filter((estimate) => task === undefined || estimate.task === task);
+    },
+  };
+}
+
+function leasesOf(connection: Connection): Leases {
+  return {
+    async acquire(name, holder, ttlMs) {
+      const keys = [leaseKey(name), leaseTokenKey(name)];
+      const token = Number(await connection.run((server) => server.consortLease(...keys, holder, ttlMs)));
+      return token === 0 ? undefined : token;
+    },
+    async release(name, holder) {
+      await connection.run((server) => server.consortRelease(leaseKey(name), holder));
     },
   };
 }

@@ -16,6 +16,9 @@ const LAST_RETRY_MS = 2_000;
 interface Scripts {
   append(...args: (string | number)[]): Promise<unknown>;
   apply(...args: (string | number)[]): Promise<unknown>;
+  lease(...args: (string | number)[]): Promise<unknown>;
+  release(...args: (string | number)[]): Promise<unknown>;
+  publish(...args: (string | number)[]): Promise<unknown>;
 }
 export type Commands = Redis & {
   readonly [Name in keyof Scripts as `consort${Capitalize<Name>}`]: Scripts[Name];
@@ -57,6 +60,9 @@ export class Connection {
       scripts: {
         consortAppend: { lua: lua('append') },
         consortApply: { lua: lua('apply'), numberOfKeys: 4 },
+        consortLease: { lua: lua('lease'), numberOfKeys: 2 },
+        consortRelease: { lua: lua('release'), numberOfKeys: 1 },
+        consortPublish: { lua: lua('publish'), numberOfKeys: 2 },
       },
     } as const satisfies RedisOptions;
     this.#redis = new Redis(url, options) as Commands;

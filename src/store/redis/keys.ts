@@ -15,11 +15,18 @@ export const SYSTEMS = 'consort:systems';
 /** The pool that an outcome belongs to. */
 export const pointerKey = (outcome: string): string => `consort:outcome:${outcome}`;
 /** Estimates of a system, by task and source. */
-export const estimatesKey = (system: string): string => `consort:estimates:${escapePart(system)}`;
+export const estimatesKey = (system: string): string => `consort:{estimates:${escapePart(system)}}:bodies`;
+/** The lease tokens under which a system's estimates were published. */
+export const fencesKey = (system: string): string => `consort:{estimates:${escapePart(system)}}:fences`;
 export const estimatesField = (task: string, source: string): string =>
   `${escapePart(task)}:${escapePart(source)}`;
 
+export const leaseKey = (name: string): string => `consort:{lease:${escapePart(name)}}:holder`;
+export const leaseTokenKey = (name: string): string => `consort:{lease:${escapePart(name)}}:token`;
+
 export const streamKey = (pool: string): string => inPool(pool, 'entries');
+/** Entries that were set aside, with the reason. */
+export const buriedKey = (pool: string): string => inPool(pool, 'buried');
 /** The id of the entry that holds an outcome. */
 export const markerKey = (pool: string, outcome: string): string => inPool(pool, `outcome:${outcome}`);
 /** Names of the pool's sums. */

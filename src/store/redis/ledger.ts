@@ -2,10 +2,17 @@
 import type { Redis } from 'ioredis';
 import { compareEntryIds, parseEntryId } from '../entry-id.ts';
 import { decodeEntry, encodeEntry } from '../entry.ts';
-import type { Delivery, FollowOptions, Ledger, LedgerEntry } from '../../contract/store.ts';
+import {
+  type Delivery,
+  type FollowOptions,
+  type Lag,
+  type Ledger,
+  type LedgerEntry,
+  MOST_BURIED,
+} from '../../contract/store.ts';
 import type { StoreSettings } from '../options.ts';
 import { type Commands, type Connection, isReply } from './connection.ts';
-import { markerKey, pointerKey, POOLS, streamKey } from './keys.ts';
+import { buriedKey, markerKey, pointerKey, POOLS, streamKey } from './keys.ts';
 
 /** Most entries and characters of one script call: what it holds the server for stays under a few milliseconds. */
 const MAX_ENTRIES = 256;
@@ -45,6 +52,18 @@ export function redisLedger(connection: Connection, settings: StoreSettings): Le
       const pools = await connection.run((redis) => redis.smembers(POOLS));
       const dropped = pools.map((pool) => connection.run((redis) => trim(redis, streamKey(pool), beforeMs)));
       return (await Promise.all(dropped)).reduce((sum, count) => sum + count, 0);
+    },
+    lag: (pool, group) => connection.run((redis) => lag(redis, streamKey(pool), group)),
+    async bury(pool, group, id, reason) {
+      const grave = ['MAXLEN', '~', MOST_BURIED, '*', 'id', id, 'reason', reason] as const;
+      await connection.run(async (redis) => {
+        await redis.xadd(buriedKey(pool), ...grave);
+        await redis.xack(streamKey(pool), group, id);
+      });
+    },
+    async buried(pool) {
+      const found = await connection.run((redis) => redis.xrange(buriedKey(pool), '-', '+'));
+      return found.map(([, fields]) => ({ id: fields[1] ?? '', reason: fields[3] ?? '' }));
     },
   };
 }
@@ -242,4 +261,19 @@ async function groupNames(redis: Redis, stream: string): Promise<{ name: string;
     name: flat[flat.indexOf('name') + 1] ?? '',
     lastId: flat[flat.indexOf('last-delivered-id') + 1] ?? '0-0',
   }));
+}
+
+/** A group that does not exist yet has been given nothing. */
+async function lag(redis: Redis, stream: string, group: string): Promise<Lag> {
+  const groups = await groupNames(redis, stream);
+  const own = groups.find(({ name }) => name === group);
+  const [unread] = await redis.xrange(stream, `(${own?.lastId ?? '0-0'}`, '+', 'COUNT', 1);
+  const [pending, oldest] = own
+    ? ((await redis.xpending(stream, group)) as [number, string | null])
+    : [0, null];
+  return {
+    oldestUnreadAt: unread ? parseEntryId(unread[0]).ms : null,
+    pending,
+    oldestPendingAt: oldest === null ? null : parseEntryId(oldest).ms,
+  };
 }

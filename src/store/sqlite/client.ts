@@ -2,7 +2,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { ConsortError } from '../../contract/errors.ts';
-import type { Delivery, Estimates, Ledger, LedgerEntry, Store, Tallies } from '../../contract/store.ts';
+import type {
+  Delivery,
+  Estimates,
+  Leases,
+  Ledger,
+  LedgerEntry,
+  Store,
+  Tallies,
+} from '../../contract/store.ts';
 import { decodeEntry, decodeEstimates, encodeEntry, encodeEstimates } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
 import type { StoredDelivery, StoredEntry } from './ledger.ts';
@@ -26,6 +34,7 @@ export async function openSqlite(
     ledger: ledgerOf(link, settings),
     tallies: talliesOf(link),
     estimates: estimatesOf(link),
+    leases: leasesOf(link),
     ping: () => ping(link, settings.timeoutMs),
     close: () => link.close(),
   };
@@ -65,6 +74,9 @@ function ledgerOf(link: Link, settings: StoreSettings): Ledger {
     },
     pools: () => link.call('pools'),
     trim: (beforeMs) => link.call('trim', beforeMs, Date.now() - settings.retentionMs),
+    lag: (pool, group) => link.call('lag', pool, group),
+    bury: (pool, group, id, reason) => link.call('bury', pool, group, id, reason),
+    buried: (pool) => link.call('buried', pool),
   };
 }
 
@@ -95,8 +107,15 @@ function talliesOf(link: Link): Tallies {
 
 function estimatesOf(link: Link): Estimates {
   return {
-    publish: (system, task, source, estimates) =>
-      link.call('publish', system, task, source, estimates.length > 0 ? encodeEstimates(estimates) : null),
+    publish: (system, task, source, estimates, fence) =>
+      link.call('publish', system, task, source, encodeEstimates(estimates), fence),
     query: async (filter) => (await link.call('estimates', filter)).flatMap(decodeEstimates),
+  };
+}
+
+function leasesOf(link: Link): Leases {
+  return {
+    acquire: async (name, holder, ttlMs) => (await link.call('acquire', name, holder, ttlMs)) ?? undefined,
+    release: (name, holder) => link.call('release', name, holder),
   };
 }

@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { migrate } from './schema.ts';
 import { LedgerTables } from './ledger.ts';
+import { LeaseTable } from './leases.ts';
 import { TallyTables } from './tallies.ts';
 
 /** How long another process may hold the file. */
@@ -14,9 +15,9 @@ const LOG_BYTES = 67_108_864;
 export class Database {
   readonly ledger: LedgerTables;
   readonly tallies: TallyTables;
+  readonly leases: LeaseTable;
   readonly #database: DatabaseSync;
   readonly #publish: StatementSync;
-  readonly #withdraw: StatementSync;
   readonly #estimates: StatementSync;
   readonly #version: StatementSync;
 
@@ -31,8 +32,11 @@ export class Database {
       migrate(database);
       this.ledger = new LedgerTables(database, now);
       this.tallies = new TallyTables(database, now);
-      this.#publish = database.prepare('INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?)');
-      this.#withdraw = database.prepare('DELETE FROM estimates WHERE system = ? AND task = ? AND source = ?');
+      this.leases = new LeaseTable(database, now);
+      this.#publish = database.prepare(
+        `INSERT INTO estimates VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+         SET body = excluded.body, fence = excluded.fence WHERE excluded.fence >= estimates.fence`,
+      );
       this.#estimates = database.prepare(
         'SELECT body FROM estimates WHERE (?1 IS NULL OR system = ?1) AND (?2 IS NULL OR task = ?2)',
       );
@@ -44,9 +48,9 @@ export class Database {
     this.#database = database;
   }
 
-  publish(system: string, task: string, source: string, body: string | null): void {
-    if (body === null) this.#withdraw.run(system, task, source);
-    else this.#publish.run(system, task, source, body);
+  /** Replaces what is published, unless a holder of a later lease has; no estimates at all are an empty list. */
+  publish(system: string, task: string, source: string, body: string, fence: number): boolean {
+    return this.#publish.run(system, task, source, body, fence).changes !== 0;
   }
 
   estimates(filter: { readonly system?: string; readonly task?: string }): string[] {

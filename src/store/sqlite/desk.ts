@@ -13,7 +13,16 @@ const POLL_MS = 100;
 /** SQLite's result codes for which the same call may succeed later: busy, locked, out of memory or space, I/O. */
 const TRANSIENT: ReadonlySet<number> = new Set([5, 6, 7, 10, 13, 14, 15]);
 
-const WRITES: ReadonlySet<Method> = new Set(['append', 'acknowledge', 'apply', 'publish', 'trim']);
+const WRITES: ReadonlySet<Method> = new Set([
+  'append',
+  'acknowledge',
+  'apply',
+  'publish',
+  'trim',
+  'bury',
+  'acquire',
+  'release',
+]);
 
 interface Waiter {
   readonly id: number;
@@ -125,7 +134,7 @@ export class Desk {
 }
 
 function callsOf(database: Database): Calls {
-  const { ledger, tallies } = database;
+  const { ledger, tallies, leases } = database;
   return {
     ping: () => void database.version(),
     append: (entries) => ledger.append(entries),
@@ -144,7 +153,12 @@ function callsOf(database: Database): Calls {
     apply: (event) => tallies.apply(event),
     keys: (filter) => tallies.keys(filter),
     sums: (key) => tallies.read(key),
-    publish: (system, task, source, body) => database.publish(system, task, source, body),
+    lag: (pool, group) => ledger.lag(pool, group),
+    bury: (pool, group, id, reason) => ledger.bury(pool, group, id, reason),
+    buried: (pool) => ledger.buried(pool),
+    acquire: (name, holder, ttlMs) => leases.acquire(name, holder, ttlMs),
+    release: (name, holder) => leases.release(name, holder),
+    publish: (...args) => database.publish(...args),
     estimates: (filter) => database.estimates(filter),
     close: () => {},
   };

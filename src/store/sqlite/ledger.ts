@@ -1,6 +1,6 @@
 /** The ledger's tables: entries by pool, and consumer groups as Redis streams have them. Synchronous. */
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
-import type { FollowOptions } from '../../contract/store.ts';
+import { type Buried, type FollowOptions, type Lag, MOST_BURIED } from '../../contract/store.ts';
 import { type EntryId, formatEntryId, nextEntryId, parseEntryId } from '../entry-id.ts';
 
 /** An entry on its way to the table; `outcome` is the id of the outcome that it holds. */
@@ -117,6 +117,33 @@ export class LedgerTables {
   trim(beforeMs: number): number {
     return Number(this.#sql.trim.run(beforeMs).changes);
   }
+
+  /** A group that does not exist yet has been given nothing. */
+  lag(pool: string, group: string): Lag {
+    const last = this.#sql.group.get(pool, group);
+    const { ms, seq } = last ? idOf(last) : { ms: 0, seq: 0 };
+    const unread = this.#sql.after.get(pool, ms, seq, 1);
+    const held = this.#sql.held.get(pool, group);
+    const oldest = held?.['oldest'];
+    return {
+      oldestUnreadAt: unread ? idOf(unread).ms : null,
+      pending: Number(held?.['count'] ?? 0),
+      oldestPendingAt: typeof oldest === 'number' ? oldest : null,
+    };
+  }
+
+  bury(pool: string, group: string, id: string, reason: string): void {
+    const { ms, seq } = parseEntryId(id);
+    this.#sql.bury.run(pool, ms, seq, reason);
+    this.#sql.exhume.run(pool, pool, MOST_BURIED);
+    this.acknowledge(pool, group, [id]);
+  }
+
+  buried(pool: string): Buried[] {
+    return this.#sql.buried
+      .all(pool)
+      .map((row) => ({ id: formatEntryId(idOf(row)), reason: String(row['reason']) }));
+  }
 }
 
 /** One object of statements, prepared once. */
@@ -148,6 +175,13 @@ function prepare(database: DatabaseSync) {
     ),
     deliver: sql('INSERT OR REPLACE INTO pending VALUES (?, ?, ?, ?, ?, ?, 1)'),
     acknowledge: sql('DELETE FROM pending WHERE pool = ? AND name = ? AND ms = ? AND seq = ?'),
+    held: sql('SELECT count(*) AS count, min(ms) AS oldest FROM pending WHERE pool = ? AND name = ?'),
+    bury: sql('INSERT INTO buried (pool, ms, seq, reason) VALUES (?, ?, ?, ?)'),
+    exhume: sql(
+      `DELETE FROM buried WHERE pool = ? AND id <=
+       (SELECT id FROM buried WHERE pool = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
+    ),
+    buried: sql('SELECT ms, seq, reason FROM buried WHERE pool = ? ORDER BY id'),
     trim: sql(
       `DELETE FROM entries WHERE ms < ?
        AND NOT EXISTS (SELECT 1 FROM groups g WHERE g.pool = entries.pool

@@ -1,5 +1,5 @@
 /** What crosses the port between the gateway's thread and the database's. */
-import type { FollowOptions, TallyEvent, TallyKey } from '../../contract/store.ts';
+import type { Buried, FollowOptions, Lag, TallyEvent, TallyKey } from '../../contract/store.ts';
 import type { StoredDelivery, StoredEntry } from './ledger.ts';
 import type { Applied } from './tallies.ts';
 
@@ -16,7 +16,12 @@ export interface Calls {
   apply(event: TallyEvent): Applied;
   keys(filter: { readonly pool?: string; readonly system?: string }): TallyKey[];
   sums(key: TallyKey): Map<string, bigint>;
-  publish(system: string, task: string, source: string, body: string | null): void;
+  lag(pool: string, group: string): Lag;
+  bury(pool: string, group: string, id: string, reason: string): void;
+  buried(pool: string): Buried[];
+  acquire(name: string, holder: string, ttlMs: number): number | null;
+  release(name: string, holder: string): void;
+  publish(system: string, task: string, source: string, body: string, fence: number): boolean;
   estimates(filter: { readonly system?: string; readonly task?: string }): string[];
   close(): void;
 }

@@ -49,6 +49,18 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (system, task, source)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE estimates ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
+
+  CREATE TABLE leases (
+    name TEXT PRIMARY KEY, holder TEXT NOT NULL, token INTEGER NOT NULL, expires_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE buried (
+    id INTEGER PRIMARY KEY, pool TEXT NOT NULL, ms INTEGER NOT NULL, seq INTEGER NOT NULL, reason TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX buried_by_pool ON buried (pool, id);
+  `,
 ];
 
 /** Brings a file to the newest tables; refuses one that a newer program has written. */
