@@ -98,8 +98,7 @@ async function open(
   closing.add(close);
   // With Redis the scorer is a process of its own, so that each can be scaled and restarted alone.
   if (store.kind === 'sqlite') {
-    const scorerMetrics = new ScorerMetrics(metrics.registry);
-    closing.add(startScorer(scorerSettings(config), scorerMetrics, logger).close);
+    closing.add(startScorer(scorerSettings(config), new ScorerMetrics(metrics.registry), logger).close);
   }
   const resolve = createResolver({
     catalog,

@@ -2,12 +2,11 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Config } from '../contract/config.ts';
-import type { ErrorBody } from '../contract/errors.ts';
+import { ConsortError, type ErrorBody } from '../contract/errors.ts';
 import type { Estimate } from '../contract/estimate.ts';
 import type { Lag } from '../contract/store.ts';
 import type { ScorerMetrics } from '../gateway/scorer-metrics.ts';
 import type { Handled, ScorerEvents } from '../scoring/scorer.ts';
-import { ConsortError } from '../contract/errors.ts';
 import { clock } from './natives.ts';
 
 /** What a scorer is started with: where the store is and who is in which pool. */
