@@ -138,12 +138,27 @@ export interface Leases {
   release(name: string, holder: string): Promise<void>;
 }
 
+/** Running totals with a limit, shared by all processes: money a day, one prompt a cluster. */
+export interface Counters {
+  /**
+   * Adds `amount` unless the total would go over `limit`; says whether it did. A counter forgets its total `ttlMs`
+   * after its first reservation. What is never settled stays reserved until then: the limit holds, on the safe side.
+   *
+   * @param amount a non-negative integer
+   */
+  reserve(name: string, amount: number, limit: number, ttlMs: number): Promise<boolean>;
+  /** Corrects a reservation by what it came to: `actual − reserved`, an integer. */
+  settle(name: string, difference: number): Promise<void>;
+  total(name: string): Promise<number>;
+}
+
 export interface Store {
   readonly kind: 'sqlite' | 'redis';
   readonly ledger: Ledger;
   readonly tallies: Tallies;
   readonly estimates: Estimates;
   readonly leases: Leases;
+  readonly counters: Counters;
   /** Rejects with `store_unavailable` when it does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -52,6 +52,7 @@ export function storeConformance(t: Test, name: string, start: (t: Test) => Prom
     tallyTests(t, store, second);
     estimateTests(t, store, second);
     leaseTests(t, store, second);
+    counterTests(t, store, second);
     lagTests(t, store, second);
     restartTest(t, subject);
   });
@@ -363,6 +364,36 @@ function leaseTests(t: Test, store: Store, second: Store): void {
       (i % 2 ? store : second).leases.acquire(name, `${i}`, 60_000),
     );
     t.equal((await Promise.all(asks)).filter((token) => token !== undefined).length, 1);
+  });
+}
+
+function counterTests(t: Test, store: Store, second: Store): void {
+  t.test('never lets a counter go over its limit, however many ask at once', async (t) => {
+    const name = freshPool();
+    const asks = Array.from({ length: 50 }, (_, i) =>
+      (i % 2 ? store : second).counters.reserve(name, 10, 95, 60_000),
+    );
+    t.equal((await Promise.all(asks)).filter(Boolean).length, 9);
+    t.equal(await store.counters.total(name), 90);
+    await store.counters.settle(name, -7);
+    t.equal(await second.counters.total(name), 83);
+    t.ok(await second.counters.reserve(name, 12, 95, 60_000));
+    t.notOk(await store.counters.reserve(name, 1, 95, 60_000));
+    t.notOk(
+      await store.counters.reserve(freshPool(), 2, 1, 60_000),
+      'the first reservation obeys the limit too',
+    );
+  });
+
+  t.test('forgets a counter after its time', async (t) => {
+    const name = freshPool();
+    t.ok(await store.counters.reserve(name, 1, 1, 30));
+    t.notOk(await store.counters.reserve(name, 1, 1, 30));
+    await sleep(60);
+    t.equal(await second.counters.total(name), 0);
+    await store.counters.settle(name, 5);
+    t.equal(await second.counters.total(name), 0, 'what is forgotten cannot be settled');
+    t.ok(await second.counters.reserve(name, 1, 1, 60_000));
   });
 }
 

@@ -1,10 +1,11 @@
 /** The shared store: Redis 7 or later. */
-import type { Estimates, Leases, Store, Tallies, TallyEvent } from '../../contract/store.ts';
+import type { Counters, Estimates, Leases, Store, Tallies, TallyEvent } from '../../contract/store.ts';
 import { decodeEstimates, encodeEstimates } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
 import { parseTallyName, tallyName } from '../tally-name.ts';
 import { Connection } from './connection.ts';
 import {
+  counterKey,
   estimatesField,
   estimatesKey,
   fencesKey,
@@ -32,6 +33,7 @@ export const redis: StoreKind = {
       tallies: talliesOf(connection, settings),
       estimates: estimatesOf(connection),
       leases: leasesOf(connection),
+      counters: countersOf(connection),
       ping: async () => void (await connection.run((server) => server.ping())),
       close: () => connection.close(),
     };
@@ -119,5 +121,18 @@ function leasesOf(connection: Connection): Leases {
     async release(name, holder) {
       await connection.run((server) => server.consortRelease(leaseKey(name), holder));
     },
+  };
+}
+
+function countersOf(connection: Connection): Counters {
+  return {
+    reserve: (name, amount, limit, ttlMs) =>
+      connection.run(
+        async (server) => (await server.consortReserve(counterKey(name), amount, limit, ttlMs)) === 1,
+      ),
+    async settle(name, difference) {
+      await connection.run((server) => server.consortSettle(counterKey(name), difference));
+    },
+    total: async (name) => Number((await connection.run((server) => server.get(counterKey(name)))) ?? 0),
   };
 }

@@ -19,6 +19,8 @@ interface Scripts {
   lease(...args: (string | number)[]): Promise<unknown>;
   release(...args: (string | number)[]): Promise<unknown>;
   publish(...args: (string | number)[]): Promise<unknown>;
+  reserve(...args: (string | number)[]): Promise<unknown>;
+  settle(...args: (string | number)[]): Promise<unknown>;
 }
 export type Commands = Redis & {
   readonly [Name in keyof Scripts as `consort${Capitalize<Name>}`]: Scripts[Name];
@@ -63,6 +65,8 @@ export class Connection {
         consortLease: { lua: lua('lease'), numberOfKeys: 2 },
         consortRelease: { lua: lua('release'), numberOfKeys: 1 },
         consortPublish: { lua: lua('publish'), numberOfKeys: 2 },
+        consortReserve: { lua: lua('reserve'), numberOfKeys: 1 },
+        consortSettle: { lua: lua('settle'), numberOfKeys: 1 },
       },
     } as const satisfies RedisOptions;
     this.#redis = new Redis(url, options) as Commands;

@@ -24,6 +24,8 @@ export const estimatesField = (task: string, source: string): string =>
 export const leaseKey = (name: string): string => `consort:{lease:${escapePart(name)}}:holder`;
 export const leaseTokenKey = (name: string): string => `consort:{lease:${escapePart(name)}}:token`;
 
+export const counterKey = (name: string): string => `consort:counter:${escapePart(name)}`;
+
 export const streamKey = (pool: string): string => inPool(pool, 'entries');
 /** Entries that were set aside, with the reason. */
 export const buriedKey = (pool: string): string => inPool(pool, 'buried');

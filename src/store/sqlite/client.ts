@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { ConsortError } from '../../contract/errors.ts';
 import type {
+  Counters,
   Delivery,
   Estimates,
   Leases,
@@ -35,6 +36,7 @@ export async function openSqlite(
     tallies: talliesOf(link),
     estimates: estimatesOf(link),
     leases: leasesOf(link),
+    counters: countersOf(link),
     ping: () => ping(link, settings.timeoutMs),
     close: () => link.close(),
   };
@@ -117,5 +119,13 @@ function leasesOf(link: Link): Leases {
   return {
     acquire: async (name, holder, ttlMs) => (await link.call('acquire', name, holder, ttlMs)) ?? undefined,
     release: (name, holder) => link.call('release', name, holder),
+  };
+}
+
+function countersOf(link: Link): Counters {
+  return {
+    reserve: (name, amount, limit, ttlMs) => link.call('reserve', name, amount, limit, ttlMs),
+    settle: (name, difference) => link.call('settle', name, difference),
+    total: (name) => link.call('total', name),
   };
 }

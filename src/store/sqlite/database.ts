@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { migrate } from './schema.ts';
 import { LedgerTables } from './ledger.ts';
+import { CounterTable } from './counters.ts';
 import { LeaseTable } from './leases.ts';
 import { TallyTables } from './tallies.ts';
 
@@ -16,6 +17,7 @@ export class Database {
   readonly ledger: LedgerTables;
   readonly tallies: TallyTables;
   readonly leases: LeaseTable;
+  readonly counters: CounterTable;
   readonly #database: DatabaseSync;
   readonly #publish: StatementSync;
   readonly #estimates: StatementSync;
@@ -33,6 +35,7 @@ export class Database {
       this.ledger = new LedgerTables(database, now);
       this.tallies = new TallyTables(database, now);
       this.leases = new LeaseTable(database, now);
+      this.counters = new CounterTable(database, now);
       this.#publish = database.prepare(
         `INSERT INTO estimates VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
          SET body = excluded.body, fence = excluded.fence WHERE excluded.fence >= estimates.fence`,

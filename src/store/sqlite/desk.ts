@@ -22,6 +22,8 @@ const WRITES: ReadonlySet<Method> = new Set([
   'bury',
   'acquire',
   'release',
+  'reserve',
+  'settle',
 ]);
 
 interface Waiter {
@@ -134,7 +136,7 @@ export class Desk {
 }
 
 function callsOf(database: Database): Calls {
-  const { ledger, tallies, leases } = database;
+  const { ledger, tallies, leases, counters } = database;
   return {
     ping: () => void database.version(),
     append: (entries) => ledger.append(entries),
@@ -158,6 +160,9 @@ function callsOf(database: Database): Calls {
     buried: (pool) => ledger.buried(pool),
     acquire: (name, holder, ttlMs) => leases.acquire(name, holder, ttlMs),
     release: (name, holder) => leases.release(name, holder),
+    reserve: (...args) => counters.reserve(...args),
+    settle: (name, difference) => counters.settle(name, difference),
+    total: (name) => counters.total(name),
     publish: (...args) => database.publish(...args),
     estimates: (filter) => database.estimates(filter),
     close: () => {},

@@ -21,6 +21,9 @@ export interface Calls {
   buried(pool: string): Buried[];
   acquire(name: string, holder: string, ttlMs: number): number | null;
   release(name: string, holder: string): void;
+  reserve(name: string, amount: number, limit: number, ttlMs: number): boolean;
+  settle(name: string, difference: number): void;
+  total(name: string): number;
   publish(system: string, task: string, source: string, body: string, fence: number): boolean;
   estimates(filter: { readonly system?: string; readonly task?: string }): string[];
   close(): void;

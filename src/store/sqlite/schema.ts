@@ -60,6 +60,10 @@ const MIGRATIONS: readonly string[] = [
     id INTEGER PRIMARY KEY, pool TEXT NOT NULL, ms INTEGER NOT NULL, seq INTEGER NOT NULL, reason TEXT NOT NULL
   ) STRICT;
   CREATE INDEX buried_by_pool ON buried (pool, id);
+
+  CREATE TABLE counters (
+    name TEXT PRIMARY KEY, total INTEGER NOT NULL, expires_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
   `,
 ];
 
