@@ -24,7 +24,22 @@ const PURE_SCORING = [
   'src/scoring/select.ts',
 ];
 const pureScoring: Room = { sees: ['src/contract', ...PURE_SCORING], pure: true, instead: HANDED_IN };
-const purePolicy: Room = { sees: ['src/contract', 'src/scoring/statistics'], pure: true, instead: HANDED_IN };
+const PURE_POLICY = [
+  'src/policy/advantages.ts',
+  'src/policy/blame.ts',
+  'src/policy/datums.ts',
+  'src/policy/group-check.ts',
+  'src/policy/groups.ts',
+  'src/policy/objectives.ts',
+  'src/policy/turns.ts',
+  'src/policy/release/machine.ts',
+  'src/policy/release/gate.ts',
+];
+const purePolicy: Room = {
+  sees: ['src/contract', 'src/scoring/statistics', ...PURE_POLICY],
+  pure: true,
+  instead: HANDED_IN,
+};
 
 export const ROOMS: Readonly<Record<string, Room>> = {
   'src/contract': {
@@ -83,11 +98,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     builtins: ['crypto', 'events', 'fs', 'path', 'stream', 'timers', 'url', 'util', 'worker_threads', 'zlib'],
     instead: HANDED_IN,
   },
-  'src/policy/groups.ts': purePolicy,
-  'src/policy/advantages.ts': purePolicy,
-  'src/policy/datums.ts': purePolicy,
-  'src/policy/release/machine.ts': purePolicy,
-  'src/policy/release/gate.ts': purePolicy,
+  ...Object.fromEntries(PURE_POLICY.map((path) => [path, purePolicy])),
 
   'src/store': {
     sees: ['src/contract'],
