@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Environment } from '../config/secrets.ts';
 import type { Config } from '../contract/config.ts';
+import type { Catalog } from '../gateway/catalog.ts';
 import { createAdmin } from '../gateway/admin.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
@@ -16,6 +17,7 @@ import { Spool } from '../store/spool.ts';
 import { clock, newId, readSecret } from './natives.ts';
 import { scorerSettings, startScorer } from './scorer.ts';
 import type { Settings } from './settings.ts';
+import { openShadow } from './shadow.ts';
 import { openSystem } from './system.ts';
 import { version } from './version.ts';
 
@@ -77,6 +79,17 @@ async function openRecord({ store: config }: Config, metrics: Metrics, logger: L
   return { store, spool };
 }
 
+function resolverFor({ server }: Config, catalog: Catalog) {
+  return createResolver({
+    catalog,
+    protocols,
+    verifiers: verifiers.map(({ id }) => id),
+    inlinePlans: server.inlinePlans,
+    maxStreamMs: server.maxStreamSeconds * 1000,
+    newId,
+  });
+}
+
 async function open(
   { config, notice }: Settings,
   environment: Environment,
@@ -87,30 +100,36 @@ async function open(
   const metrics = new Metrics(version);
   const { store, spool } = await openRecord(config, metrics, logger, closing);
   const secretFile = join(dirname(config.store.spoolDirectory), 'secret');
-  const { catalog, run, close } = openSystem(config, {
-    secret: readSecret(environment['CONSORT_SECRET'], secretFile),
+  const secret = readSecret(environment['CONSORT_SECRET'], secretFile);
+  const system = openSystem(config, {
+    secret,
     onOutcome(outcome) {
       spool.append({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
       metrics.observe(outcome);
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
   });
-  closing.add(close);
+  closing.add(system.close);
+  const shadow = openShadow(config, system.run, store.counters, secret, metrics);
+  closing.add(() => shadow.close());
   // With Redis the scorer is a process of its own, so that each can be scaled and restarted alone.
   if (store.kind === 'sqlite') {
     closing.add(startScorer(scorerSettings(config), new ScorerMetrics(metrics.registry), logger).close);
   }
-  const resolve = createResolver({
+  const { catalog } = system;
+  const app = await createServer({
+    config,
     catalog,
-    protocols,
-    verifiers: verifiers.map(({ id }) => id),
-    inlinePlans: server.inlinePlans,
-    maxStreamMs: server.maxStreamSeconds * 1000,
+    resolve: resolverFor(config, catalog),
+    run: shadow.run,
+    store,
+    recorder: { append: spool.append.bind(spool), find: spool.find.bind(spool) },
+    metrics,
+    clock,
     newId,
+    logger,
+    notice,
   });
-  const recorder = { append: spool.append.bind(spool), find: spool.find.bind(spool) };
-  const parts = { config, catalog, resolve, run, store, recorder, metrics, clock, newId, logger, notice };
-  const app = await createServer(parts);
   let isReady = false;
   const admin = createAdmin(metrics.registry, { ready: () => isReady, started: () => true });
   closing.add(() => admin.close());

@@ -225,6 +225,42 @@ export const SystemConfig = Type.Object(
         strict,
       ),
     ),
+    shadow: Type.Optional(
+      Type.Object(
+        {
+          fraction: Type.Number({
+            exclusiveMinimum: 0,
+            maximum: 1,
+            description: 'Share of live requests with a gold answer that is run again by other coalitions.',
+          }),
+          designs: Type.Object(
+            {
+              duel: Type.Number({
+                default: 0.5,
+                minimum: 0,
+                description: 'Weight of duels (centred Shapley).',
+              }),
+              'leave-one-out': Type.Number({
+                default: 0.5,
+                minimum: 0,
+                description: 'Weight of the team without one member.',
+              }),
+            },
+            section,
+          ),
+          usdPerDay: Type.Number({
+            minimum: 0,
+            description: 'Most that shadow runs of this system may cost a UTC day.',
+          }),
+          maxActive: Type.Integer({
+            default: 32,
+            minimum: 0,
+            description: 'Shadow work waits while more live requests than this are under way in the process.',
+          }),
+        },
+        strict,
+      ),
+    ),
     overrides: Type.Array(OverrideField, {
       default: ['coalition', 'options', 'budget', 'seed', 'trace'],
       description: 'What a request may set in its consort field; a budget can only be lowered.',

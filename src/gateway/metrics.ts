@@ -102,6 +102,10 @@ export class Metrics {
     'model',
     'reason',
   ]);
+  readonly #shadow = this.#counter('consort_shadow_prompts_total', 'Prompts sampled for shadow evaluation.', [
+    'system',
+    'result',
+  ]);
   readonly #feedback = this.#counter('consort_feedback_total', 'Feedback received.', ['result']);
   readonly #dropped = this.#counter('consort_ledger_dropped_total', 'Outcomes lost, by reason.', ['reason']);
   readonly #inFlight = this.#gauge('consort_requests_in_flight', 'Plans running now.');
@@ -152,11 +156,8 @@ export class Metrics {
 
   observe(outcome: Outcome): void {
     const { plan } = outcome;
-    this.#byRequest(plan.pool.id, plan.protocol.name, outcome.status).add(1);
-    const shape = this.#byShape(plan.pool.id, plan.protocol.name);
-    shape.duration.observe(outcome.durationMs / 1000);
-    if (outcome.firstPartMs !== null) shape.firstToken.observe(outcome.firstPartMs / 1000);
-    shape.coalition.observe(plan.members.length);
+    // Runs in the background cost calls and tokens, but nobody has requested them.
+    if (plan.parent === undefined) this.#observeRequest(outcome);
     for (const call of outcome.calls) {
       this.#byCall(call.member, call.purpose, call.status).add(1);
       const model = this.#byModel(call.member);
@@ -171,11 +172,23 @@ export class Metrics {
     }
   }
 
+  #observeRequest(outcome: Outcome): void {
+    const { plan } = outcome;
+    this.#byRequest(plan.pool.id, plan.protocol.name, outcome.status).add(1);
+    const shape = this.#byShape(plan.pool.id, plan.protocol.name);
+    shape.duration.observe(outcome.durationMs / 1000);
+    if (outcome.firstPartMs !== null) shape.firstToken.observe(outcome.firstPartMs / 1000);
+    shape.coalition.observe(plan.members.length);
+  }
+
   rejected(code: string): void {
     this.#rejected.labels({ code }).inc();
   }
   retried(model: string, reason: string): void {
     this.#retries.labels({ model, reason }).inc();
+  }
+  shadowed(system: string, result: string): void {
+    this.#shadow.labels({ system, result }).inc();
   }
   feedback(result: 'accepted' | 'unknown'): void {
     this.#feedback.labels({ result }).inc();

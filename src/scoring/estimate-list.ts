@@ -126,19 +126,19 @@ export function estimatesFromTallies(
   if (!key) return [];
   const n = players.length;
   const tallied = fromTallies(addTallies(sums), { n });
+  const pairs: readonly (Measured | undefined)[] = tallied.loo;
   const newest = keys.map(({ bucket }) => Date.parse(bucket)).reduce((a, b) => Math.max(a, b));
   const provenance: Provenance = {
     system: key.system,
     task: key.task,
     source: key.source,
-    design: tallied.shapleyCentered ? 'full' : 'live',
+    design: tallied.shapleyCentered ? 'full' : tallied.duel || pairs.some(Boolean) ? 'shadow' : 'live',
     poolRevision: key.poolRevision,
     protocolRevision: key.protocolRevision,
     simulated: outcome.simulated,
     at,
   };
-  const { grand, individual, panelLoo, loo, shapleyCentered } = tallied;
-  const pairs: readonly (Measured | undefined)[] = loo;
+  const { grand, individual, panelLoo, shapleyCentered, duel } = tallied;
   const paired = complete(pairs)
     ? { estimates: pairs, covariance: diagonal(pairs.map(({ standardError }) => standardError ** 2)) }
     : undefined;
@@ -148,7 +148,7 @@ export function estimatesFromTallies(
     ...(grand && { grand }),
     ...(individual && { individual }),
     ...(chosen && { loo: chosen }),
-    ...(shapleyCentered && { shapleyCentred: shapleyCentered }),
+    ...(shapleyCentered ? { shapleyCentred: shapleyCentered } : duel && { shapleyCentred: duel }),
   };
   return estimateList(found, provenance, { ageDays: Math.max(0, (at - newest) / MS_PER_DAY - 1) });
 }

@@ -85,12 +85,19 @@ function rankSentence(estimates: readonly Estimate[]): string {
     estimates
       .filter((estimate) => estimate.metric === metric)
       .toSorted((a, b) => b.value - a.value)
-      .map(({ subject }) => subject)
-      .join(' > ');
+      .map(({ subject, value }, index, all) => {
+        const isTied = index > 0 && all[index - 1]?.value === value;
+        return index === 0 ? subject : `${isTied ? '=' : '>'} ${subject}`;
+      })
+      .join(' ');
   const [alone, inTeam] = [order('individual'), order('leave-one-out')];
+  const separated = estimates.some(
+    ({ metric, rank }) => metric === 'leave-one-out' && rank && rank[1] - rank[0] < 2,
+  );
+  const doubt = separated ? '' : ' The rank intervals overlap: these tasks do not separate the members.';
   return alone === inTeam
-    ? `The ranks alone and in the team are the same here: ${alone}.`
-    : `The ranks differ: alone ${alone}; by what the team loses without them ${inTeam}.`;
+    ? `The ranks alone and in the team do not differ here: ${alone}.${doubt}`
+    : `The ranks differ: alone ${alone}; by what the team loses without them ${inTeam}.${doubt}`;
 }
 
 async function showSystem(

@@ -1,0 +1,31 @@
+/** Puts shadow evaluation around the live system. */
+import { createHmac } from 'node:crypto';
+import type { RunSystem } from '../contract/capabilities.ts';
+import type { Config } from '../contract/config.ts';
+import type { Counters } from '../contract/store.ts';
+import type { Metrics } from '../gateway/metrics.ts';
+import { shadowDesigns } from '../scoring/designs/index.ts';
+import { Shadow } from '../scoring/shadow.ts';
+import { clock, newId } from './natives.ts';
+
+const TWO_48 = 2 ** 48;
+
+export function openShadow(
+  config: Config,
+  run: RunSystem,
+  counters: Counters,
+  secret: string,
+  metrics: Metrics,
+): Shadow {
+  const settings = new Map(config.systems.map(({ id, shadow }) => [id, shadow]));
+  return new Shadow({
+    run,
+    counters,
+    designs: shadowDesigns,
+    settingsOf: (system) => settings.get(system),
+    random: (label) => createHmac('sha256', secret).update(label).digest().readUIntBE(0, 6) / TWO_48,
+    clock,
+    newId,
+    onResult: (system, result) => metrics.shadowed(system, result),
+  });
+}
