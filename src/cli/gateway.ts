@@ -10,6 +10,7 @@ import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { createResolver } from '../gateway/resolve.ts';
 import { ScorerMetrics } from '../gateway/scorer-metrics.ts';
+import type { GatewayParts } from '../gateway/ports.ts';
 import { createServer, drain, listen } from '../gateway/server.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
 import { openStore } from '../store/index.ts';
@@ -96,7 +97,6 @@ async function open(
   logger: Logger,
   closing: Closing,
 ): Promise<RunningGateway> {
-  const { server } = config;
   const metrics = new Metrics(version);
   const { store, spool } = await openRecord(config, metrics, logger, closing);
   const secretFile = join(dirname(config.store.spoolDirectory), 'secret');
@@ -117,7 +117,7 @@ async function open(
     closing.add(startScorer(scorerSettings(config), new ScorerMetrics(metrics.registry), logger).close);
   }
   const { catalog } = system;
-  const app = await createServer({
+  const parts = {
     config,
     catalog,
     resolve: resolverFor(config, catalog),
@@ -129,7 +129,15 @@ async function open(
     newId,
     logger,
     notice,
-  });
+  };
+  return openServers(parts, closing);
+}
+
+/** The public and the admin server; ready once both listen. */
+async function openServers(parts: GatewayParts, closing: Closing): Promise<RunningGateway> {
+  const { metrics } = parts;
+  const { server } = parts.config;
+  const app = await createServer(parts);
   let isReady = false;
   const admin = createAdmin(metrics.registry, { ready: () => isReady, started: () => true });
   closing.add(() => admin.close());
