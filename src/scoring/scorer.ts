@@ -101,10 +101,14 @@ export class Scorer {
 
   /** Entries are counted by their ids, so their order does not matter; one that fails stays with the group. */
   async #handleAll(pool: string, deliveries: readonly Delivery[]): Promise<void> {
+    /** Outcomes that are done with; their acknowledgements travel together. */
+    const done: string[] = [];
     await Promise.all(
       deliveries.map(async (delivery) => {
         try {
-          this.#parts.onHandled(await this.#handle(pool, delivery));
+          const result = await this.#handle(pool, delivery);
+          if (result === 'outcome') done.push(delivery.id);
+          this.#parts.onHandled(result);
           this.#failures.delete(delivery.id);
         } catch (error) {
           this.#failures.set(delivery.id, String(error));
@@ -112,6 +116,7 @@ export class Scorer {
         }
       }),
     );
+    await this.#parts.store.ledger.acknowledge(pool, SCORER_GROUP, done);
   }
 
   async #handle(pool: string, delivery: Delivery): Promise<Handled> {
@@ -125,7 +130,6 @@ export class Scorer {
     if (entry.kind === 'outcome') {
       const reward = await judge(entry.outcome, verifiers, clock.now());
       if (reward) await store.ledger.append([{ kind: 'reward', pool, reward }]);
-      await store.ledger.acknowledge(pool, SCORER_GROUP, [id]);
       return 'outcome';
     }
     const outcome = await store.ledger.outcome(entry.reward.outcomeId);
