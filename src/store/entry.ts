@@ -14,7 +14,14 @@ const StoredEntry = Type.Union([
 const entryCheck = Compile(StoredEntry);
 const estimatesCheck = Compile(Type.Array(Estimate));
 
-export const encodeEntry = (entry: LedgerEntry): string => JSON.stringify(entry);
+/** An entry is written to the spool and then to the ledger: it is serialised once, on the gateway's event loop. */
+const texts = new WeakMap<LedgerEntry, string>();
+
+export function encodeEntry(entry: LedgerEntry): string {
+  let text = texts.get(entry);
+  if (text === undefined) texts.set(entry, (text = JSON.stringify(entry)));
+  return text;
+}
 
 /** The entry, or nothing when the text is torn, foreign or of a version this program does not read. */
 export function decodeEntry(text: string): LedgerEntry | undefined {
