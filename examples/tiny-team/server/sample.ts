@@ -22,7 +22,9 @@ export function sample(
   for (const [token, probability] of distribution) {
     weights.push([token, (probability / highest) ** (1 / temperature)]);
   }
-  const kept = nucleus(weights, topP);
+  // In the order of their ids: calls that share a batch change last digits, and where two tokens are nearly as
+  // probable that would change their order, and with it what a seed draws.
+  const kept = nucleus(weights, topP).toSorted(([a], [b]) => a - b);
   let left = chance() * total(kept);
   for (const [token, weight] of kept) {
     left -= weight;
