@@ -102,8 +102,9 @@ export class LedgerTables {
     for (const row of rows) {
       const id = idOf(row);
       this.#sql.deliver.run(pool, group, id.ms, id.seq, consumer, this.#now());
-      this.#sql.advance.run(id.ms, id.seq, pool, group);
     }
+    const newest = rows.at(-1);
+    if (newest) this.#sql.advance.run(idOf(newest).ms, idOf(newest).seq, pool, group);
     return rows.map((row) => delivery(row, 1));
   }
 
