@@ -25,6 +25,8 @@ export interface Call {
   /** The client's format constraint and tools, only on calls whose output can reach the client. */
   readonly tools?: readonly unknown[];
   readonly responseFormat?: unknown;
+  /** What must come back with the words, for training: a server that does not know these fields may refuse the call. */
+  readonly wants?: { readonly tokenIds: boolean; readonly logprobs: boolean };
 }
 
 export interface Answer {
@@ -68,6 +70,15 @@ export interface CallNote {
   reused: boolean;
   /** What failed attempts used up; the answer's own usage is not in it. */
   lostUsage: Usage;
+  /** What came whole and is no answer, for it says nothing. */
+  empty?: Answer;
+}
+
+/** A call that has ended, as whoever runs the system may hear of it. */
+export interface CallEnd {
+  readonly call: Call;
+  readonly result: Answer | Absence;
+  readonly note: Readonly<CallNote>;
 }
 
 /** One call on its way through the decorators. */

@@ -1,5 +1,5 @@
 /** What the rooms are handed instead of reaching for it: time, chance, names, a running system. */
-import type { Answer } from './call.ts';
+import type { Answer, Call, CallEnd } from './call.ts';
 import type { ConsortError } from './errors.ts';
 import type { Outcome } from './outcome.ts';
 import type { Emit } from './part.ts';
@@ -30,6 +30,10 @@ export type SharedCalls = Map<string, Promise<Answer>>;
 
 export interface RunOptions {
   readonly share?: SharedCalls;
+  /** Changes a call before it gets its seed and its place among the shared ones; called once a call, parents first. */
+  readonly prepare?: (call: Call) => Call;
+  /** Hears of every call that has ended, before the run does. Must not throw. */
+  readonly onCall?: (end: CallEnd) => void;
   readonly emit?: Emit;
   readonly signal: AbortSignal;
   /** Whether the client wants words as they come; without it upstreams may answer whole. */

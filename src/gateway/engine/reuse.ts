@@ -7,7 +7,7 @@ import type { Answer, Call, Send } from '../../contract/call.ts';
 import type { SharedCalls } from '../../contract/capabilities.ts';
 
 export function callKey(call: Call): string {
-  const { member, messages, sampling, sample, tools, responseFormat, extra } = call;
+  const { member, messages, sampling, sample, tools, responseFormat, extra, wants } = call;
   return JSON.stringify([
     member.alias,
     member.revision,
@@ -17,6 +17,7 @@ export function callKey(call: Call): string {
     tools,
     responseFormat,
     extra,
+    wants,
   ]);
 }
 

@@ -13,6 +13,7 @@ import { closeBook } from './outcome.ts';
 import { record, type CallBook } from './record.ts';
 import { startCall } from './reply.ts';
 import { reuse } from './reuse.ts';
+import { witness } from './witness.ts';
 
 export interface EngineParts {
   readonly protocols: readonly Protocol[];
@@ -69,9 +70,11 @@ function openRun(parts: EngineParts, plan: Plan, options: RunOptions): Run {
   let send = budget(purse)(parts.send);
   if (options.share) send = reuse(options.share)(send);
   send = record(book)(send);
+  if (options.onCall) send = witness(options.onCall)(send);
   const ask = (asked: Call) => {
     const control = life.open();
-    const call = plan.seed === '' ? asked : withSeed(plan, asked);
+    const prepared = options.prepare?.(asked) ?? asked;
+    const call = plan.seed === '' ? prepared : withSeed(plan, prepared);
     const reply = startCall(call, send, control, options.stream);
     void reply.answer.then(() => life.release(control));
     return reply;

@@ -16,10 +16,21 @@ const MAX_ERROR_BYTES = 64 * 1024;
 /** Largest whole response. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
+/**
+ * Asks vLLM for token ids and log-probs. It would take sampling defaults from the model's generation_config.json,
+ * and a trainer knows no distribution but the model's own, so its further knobs are set to do nothing.
+ */
+const NEUTRAL = { top_k: -1, min_p: 0, repetition_penalty: 1 };
+
+function wantedFields({ tokenIds, logprobs }: NonNullable<Call['wants']>): object {
+  return { ...NEUTRAL, ...(tokenIds && { return_token_ids: true }), ...(logprobs && { logprobs: true }) };
+}
+
 function bodyOf(model: ModelConfig, call: Call, stream: boolean): string {
   return JSON.stringify({
     ...call.extra,
     ...call.sampling,
+    ...(call.wants && wantedFields(call.wants)),
     model: model.model ?? model.id,
     messages: call.messages,
     ...(call.tools && { tools: call.tools }),
