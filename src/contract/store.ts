@@ -1,6 +1,7 @@
 /** What is remembered, as interfaces: each has a SQLite and a Redis implementation that pass one suite. */
 import type { Estimate } from './estimate.ts';
 import type { Outcome } from './outcome.ts';
+import type { Release } from './release.ts';
 import type { Reward } from './reward.ts';
 
 export type LedgerEntry =
@@ -152,6 +153,33 @@ export interface Counters {
   total(name: string): Promise<number>;
 }
 
+/** A new state of a release, and how many transitions the kept one has: 0 when there is none yet. */
+export interface ReleaseChange {
+  readonly expected: number;
+  readonly next: Release;
+}
+
+/**
+ * The versions of every hosted policy and which of them clients get. A history only grows, so its length says which
+ * state somebody has read.
+ */
+export interface Releases {
+  get(policy: string, version: number): Promise<Release | undefined>;
+  /** Of one policy, or of all: by policy, newest version first. */
+  list(policy?: string): Promise<Release[]>;
+  /** Policies that have releases, sorted. */
+  policies(): Promise<string[]>;
+  /**
+   * Puts changes of one policy into effect, all or none; false when one of them was made from a state that is no
+   * longer kept, or when two versions would be live. So one version hands the alias to the next in one step.
+   *
+   * @param changes at least one, all of the same policy, no version twice
+   */
+  compareAndSet(changes: readonly ReleaseChange[]): Promise<boolean>;
+  /** The one version that clients of the policy get. */
+  live(policy: string): Promise<Release | undefined>;
+}
+
 export interface Store {
   readonly kind: 'sqlite' | 'redis';
   readonly ledger: Ledger;
@@ -159,6 +187,7 @@ export interface Store {
   readonly estimates: Estimates;
   readonly leases: Leases;
   readonly counters: Counters;
+  readonly releases: Releases;
   /** Rejects with `store_unavailable` when it does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
+import type { Release } from '../../src/contract/release.ts';
 import type { FollowOptions, LedgerEntry, Store, TallyEvent, TallyKey } from '../../src/contract/store.ts';
 import { chance, estimateOf, eventOf, outcomeEntry, randomEvents, rewardEntry } from './store-fixtures.ts';
 import { recompute } from './store-oracle.ts';
@@ -53,6 +54,7 @@ export function storeConformance(t: Test, name: string, start: (t: Test) => Prom
     estimateTests(t, store, second);
     leaseTests(t, store, second);
     counterTests(t, store, second);
+    releaseTests(t, store, second);
     lagTests(t, store, second);
     restartTest(t, subject);
   });
@@ -397,6 +399,101 @@ function counterTests(t: Test, store: Store, second: Store): void {
   });
 }
 
+function releaseOf(policy: string, version: number, ...stages: readonly Release['stage'][]): Release {
+  const history = stages.map((to, at) => ({ from: stages[at - 1] ?? null, to, at, reason: `änd ${to}` }));
+  return {
+    v: 1,
+    policy,
+    version,
+    servedAs: `${policy}-v${version}`,
+    base: 'Qwen/Qwen3-27B',
+    artifact: { uri: `file:/loras/${policy}`, sha256: 'ab'.repeat(32) },
+    trainedOn: { run: 'run', step: version },
+    stage: stages.at(-1) ?? 'exported',
+    history,
+  };
+}
+
+function releaseTests(t: Test, store: Store, second: Store): void {
+  t.test('keeps a release, and lists those of a policy from the newest', async (t) => {
+    const [policy, other] = [freshPool(), freshPool()];
+    for (const version of [2, 10, 1]) {
+      const next = releaseOf(policy, version, 'exported');
+      t.ok(await store.releases.compareAndSet([{ expected: 0, next }]));
+    }
+    const foreign = releaseOf(other, 2, 'exported');
+    await store.releases.compareAndSet([{ expected: 0, next: foreign }]);
+    t.same(await second.releases.get(policy, 10), releaseOf(policy, 10, 'exported'));
+    t.equal(await second.releases.get(policy, 3), undefined);
+    t.same(
+      (await second.releases.list(policy)).map(({ version }) => version),
+      [10, 2, 1],
+    );
+    t.ok((await second.releases.list()).some((release) => release.policy === other));
+    const policies = await second.releases.policies();
+    t.ok(policies.includes(policy) && policies.includes(other));
+    t.same(policies, policies.toSorted());
+    t.same(await second.releases.list(freshPool()), []);
+  });
+
+  t.test('changes a release only from the state that was read, and for one of many that try', async (t) => {
+    const policy = freshPool();
+    const exported = releaseOf(policy, 1, 'exported');
+    const open = Array.from({ length: 10 }, (_, i) =>
+      (i % 2 ? store : second).releases.compareAndSet([{ expected: 0, next: exported }]),
+    );
+    t.equal((await Promise.all(open)).filter(Boolean).length, 1);
+    const moves = Array.from({ length: 20 }, (_, i) => {
+      const next = releaseOf(policy, 1, 'exported', i % 3 ? 'verified' : 'rejected');
+      return (i % 2 ? store : second).releases.compareAndSet([{ expected: 1, next }]);
+    });
+    const won = await Promise.all(moves);
+    t.equal(won.filter(Boolean).length, 1);
+    const stage = won.indexOf(true) % 3 ? 'verified' : 'rejected';
+    t.equal((await store.releases.get(policy, 1))?.stage, stage, 'what is kept is the winner’s');
+    t.notOk(await store.releases.compareAndSet([{ expected: 5, next: exported }]));
+    t.notOk(await store.releases.compareAndSet([{ expected: 1, next: releaseOf(policy, 2, 'exported') }]));
+  });
+
+  t.test('hands the alias from one version to the next in one step, and never to two', async (t) => {
+    const policy = freshPool();
+    t.equal(await store.releases.live(policy), undefined);
+    const first = releaseOf(policy, 1, 'probed', 'live');
+    t.ok(await store.releases.compareAndSet([{ expected: 0, next: first }]));
+    t.same(await second.releases.live(policy), first);
+    const next = { expected: 0, next: releaseOf(policy, 2, 'live') };
+    t.notOk(await second.releases.compareAndSet([next]), 'the first is still live');
+    t.equal(await second.releases.get(policy, 2), undefined);
+    const retired = { expected: 2, next: releaseOf(policy, 1, 'probed', 'live', 'retired') };
+    t.notOk(await store.releases.compareAndSet([retired, { ...next, expected: 1 }]), 'all or none');
+    t.equal((await store.releases.get(policy, 1))?.stage, 'live');
+    t.ok(await second.releases.compareAndSet([next, retired]), 'in any order');
+    t.equal((await store.releases.live(policy))?.version, 2);
+    t.equal((await store.releases.get(policy, 1))?.stage, 'retired');
+    const gone = releaseOf(policy, 2, 'live', 'rolled-back');
+    t.ok(await store.releases.compareAndSet([{ expected: 1, next: gone }]));
+    t.equal(await second.releases.live(policy), undefined);
+  });
+
+  t.test('lets one of several controllers take over the alias', async (t) => {
+    const policy = freshPool();
+    const live = releaseOf(policy, 0, 'probed', 'live');
+    const waiting = Array.from({ length: 8 }, (_, i) => releaseOf(policy, i + 1, 'probed'));
+    for (const next of [live, ...waiting]) await store.releases.compareAndSet([{ expected: 0, next }]);
+    const retired = { expected: 2, next: releaseOf(policy, 0, 'probed', 'live', 'retired') };
+    const won = await Promise.all(
+      waiting.map(({ version }) => {
+        const next = releaseOf(policy, version, 'probed', 'live');
+        return (version % 2 ? store : second).releases.compareAndSet([retired, { expected: 1, next }]);
+      }),
+    );
+    t.equal(won.filter(Boolean).length, 1);
+    t.equal((await second.releases.live(policy))?.version, won.indexOf(true) + 1);
+    const all = await store.releases.list(policy);
+    t.equal(all.filter(({ stage }) => stage === 'live').length, 1);
+  });
+}
+
 function lagTests(t: Test, store: Store, second: Store): void {
   t.test('says how far a group is behind', async (t) => {
     const pool = freshPool();
@@ -439,6 +536,8 @@ function restartTest(t: Test, subject: StoreUnderTest): void {
     await before.tallies.apply(event);
     const sums = await before.tallies.read(event.key);
     await before.estimates.publish(pool, 'a', 's', [estimateOf(pool, 'a', 's', 1)], 1);
+    const live = releaseOf(pool, 1, 'live');
+    await before.releases.compareAndSet([{ expected: 0, next: live }]);
     await before.close();
     await t.rejects(before.ping(), { code: 'store_unavailable' });
     await subject.restart();
@@ -451,6 +550,7 @@ function restartTest(t: Test, subject: StoreUnderTest): void {
     t.same(await after.tallies.read(event.key), sums);
     t.equal(await after.tallies.apply(event), 'duplicate');
     t.equal((await after.estimates.query({ system: pool })).length, 1);
+    t.same(await after.releases.live(pool), live);
     const next = await after.ledger.follow(following(pool));
     t.equal(next.length, 1, 'the group goes on where it was');
     const again = await after.ledger.follow(following(pool, { claimIdleMs: 0, consumer: 'two', count: 1 }));

@@ -19,6 +19,7 @@ import {
   SYSTEMS,
 } from './keys.ts';
 import { redisLedger } from './ledger.ts';
+import { redisReleases } from './releases.ts';
 
 /** A join outlives the last reward by this much more than outcomes are kept. */
 const JOIN_MARGIN_MS = 86_400_000;
@@ -34,6 +35,7 @@ export const redis: StoreKind = {
       estimates: estimatesOf(connection),
       leases: leasesOf(connection),
       counters: countersOf(connection),
+      releases: redisReleases(connection),
       ping: async () => void (await connection.run((server) => server.ping())),
       close: () => connection.close(),
     };

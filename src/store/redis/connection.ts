@@ -21,6 +21,7 @@ interface Scripts {
   publish(...args: (string | number)[]): Promise<unknown>;
   reserve(...args: (string | number)[]): Promise<unknown>;
   settle(...args: (string | number)[]): Promise<unknown>;
+  change(...args: (string | number)[]): Promise<unknown>;
 }
 export type Commands = Redis & {
   readonly [Name in keyof Scripts as `consort${Capitalize<Name>}`]: Scripts[Name];
@@ -67,6 +68,7 @@ export class Connection {
         consortPublish: { lua: lua('publish'), numberOfKeys: 2 },
         consortReserve: { lua: lua('reserve'), numberOfKeys: 1 },
         consortSettle: { lua: lua('settle'), numberOfKeys: 1 },
+        consortChange: { lua: lua('change'), numberOfKeys: 3 },
       },
     } as const satisfies RedisOptions;
     this.#redis = new Redis(url, options) as Commands;

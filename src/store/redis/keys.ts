@@ -26,6 +26,16 @@ export const leaseTokenKey = (name: string): string => `consort:{lease:${escapeP
 
 export const counterKey = (name: string): string => `consort:counter:${escapePart(name)}`;
 
+/** Set of all policies that have releases. */
+export const POLICIES = 'consort:policies';
+const inPolicy = (policy: string, rest: string) => `consort:{releases:${escapePart(policy)}}:${rest}`;
+/** A policy's releases, by version. */
+export const releasesKey = (policy: string): string => inPolicy(policy, 'bodies');
+/** How many transitions each of them has. */
+export const transitionsKey = (policy: string): string => inPolicy(policy, 'transitions');
+/** The one that is live: its version and its body, so that one read finds both. */
+export const liveKey = (policy: string): string => inPolicy(policy, 'live');
+
 export const streamKey = (pool: string): string => inPool(pool, 'entries');
 /** Entries that were set aside, with the reason. */
 export const buriedKey = (pool: string): string => inPool(pool, 'buried');

@@ -9,11 +9,13 @@ import type {
   Leases,
   Ledger,
   LedgerEntry,
+  Releases,
   Store,
   Tallies,
 } from '../../contract/store.ts';
 import { decodeEntry, decodeEstimates, encodeEntry, encodeEstimates } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
+import { decodeRelease, policyOf, storedRelease } from '../stored-release.ts';
 import type { StoredDelivery, StoredEntry } from './ledger.ts';
 import { Link, spawnThread } from './link.ts';
 
@@ -37,6 +39,7 @@ export async function openSqlite(
     estimates: estimatesOf(link),
     leases: leasesOf(link),
     counters: countersOf(link),
+    releases: releasesOf(link),
     ping: () => ping(link, settings.timeoutMs),
     close: () => link.close(),
   };
@@ -127,5 +130,17 @@ function countersOf(link: Link): Counters {
     reserve: (name, amount, limit, ttlMs) => link.call('reserve', name, amount, limit, ttlMs),
     settle: (name, difference) => link.call('settle', name, difference),
     total: (name) => link.call('total', name),
+  };
+}
+
+function releasesOf(link: Link): Releases {
+  return {
+    get: async (policy, version) => decodeRelease(await link.call('aRelease', policy, version)),
+    list: async (policy) =>
+      (await link.call('releases', policy ?? null)).flatMap((body) => decodeRelease(body) ?? []),
+    policies: () => link.call('policies'),
+    compareAndSet: async (changes) =>
+      link.call('changeReleases', policyOf(changes), changes.map(storedRelease)),
+    live: async (policy) => decodeRelease(await link.call('liveRelease', policy)),
   };
 }

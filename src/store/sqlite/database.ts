@@ -6,6 +6,7 @@ import { migrate } from './schema.ts';
 import { LedgerTables } from './ledger.ts';
 import { CounterTable } from './counters.ts';
 import { LeaseTable } from './leases.ts';
+import { ReleaseTable } from './releases.ts';
 import { TallyTables } from './tallies.ts';
 
 /** How long another process may hold the file. */
@@ -18,6 +19,7 @@ export class Database {
   readonly tallies: TallyTables;
   readonly leases: LeaseTable;
   readonly counters: CounterTable;
+  readonly releases: ReleaseTable;
   readonly #database: DatabaseSync;
   readonly #publish: StatementSync;
   readonly #estimates: StatementSync;
@@ -36,6 +38,7 @@ export class Database {
       this.tallies = new TallyTables(database, now);
       this.leases = new LeaseTable(database, now);
       this.counters = new CounterTable(database, now);
+      this.releases = new ReleaseTable(database);
       this.#publish = database.prepare(
         `INSERT INTO estimates VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
          SET body = excluded.body, fence = excluded.fence WHERE excluded.fence >= estimates.fence`,

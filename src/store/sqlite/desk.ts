@@ -24,6 +24,7 @@ const WRITES: ReadonlySet<Method> = new Set([
   'release',
   'reserve',
   'settle',
+  'changeReleases',
 ]);
 
 interface Waiter {
@@ -136,7 +137,7 @@ export class Desk {
 }
 
 function callsOf(database: Database): Calls {
-  const { ledger, tallies, leases, counters } = database;
+  const { ledger, tallies, leases, counters, releases } = database;
   return {
     ping: () => void database.version(),
     append: (entries) => ledger.append(entries),
@@ -163,6 +164,11 @@ function callsOf(database: Database): Calls {
     reserve: (...args) => counters.reserve(...args),
     settle: (name, difference) => counters.settle(name, difference),
     total: (name) => counters.total(name),
+    aRelease: (policy, version) => releases.release(policy, version),
+    releases: (policy) => releases.releases(policy),
+    policies: () => releases.policies(),
+    liveRelease: (policy) => releases.live(policy),
+    changeReleases: (policy, changes) => releases.change(policy, changes),
     publish: (...args) => database.publish(...args),
     estimates: (filter) => database.estimates(filter),
     close: () => {},

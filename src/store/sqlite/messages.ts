@@ -1,5 +1,6 @@
 /** What crosses the port between the gateway's thread and the database's. */
 import type { Buried, FollowOptions, Lag, TallyEvent, TallyKey } from '../../contract/store.ts';
+import type { StoredRelease } from '../stored-release.ts';
 import type { StoredDelivery, StoredEntry } from './ledger.ts';
 import type { Applied } from './tallies.ts';
 
@@ -24,6 +25,11 @@ export interface Calls {
   reserve(name: string, amount: number, limit: number, ttlMs: number): boolean;
   settle(name: string, difference: number): void;
   total(name: string): number;
+  aRelease(policy: string, version: number): string | undefined;
+  releases(policy: string | null): string[];
+  policies(): string[];
+  liveRelease(policy: string): string | undefined;
+  changeReleases(policy: string, changes: readonly StoredRelease[]): boolean;
   publish(system: string, task: string, source: string, body: string, fence: number): boolean;
   estimates(filter: { readonly system?: string; readonly task?: string }): string[];
   close(): void;

@@ -65,6 +65,12 @@ const MIGRATIONS: readonly string[] = [
     name TEXT PRIMARY KEY, total INTEGER NOT NULL, expires_at INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  CREATE TABLE releases (
+    policy TEXT NOT NULL, version INTEGER NOT NULL, transitions INTEGER NOT NULL, is_live INTEGER NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY (policy, version)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** Brings a file to the newest tables; refuses one that a newer program has written. */
