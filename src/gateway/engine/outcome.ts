@@ -23,7 +23,7 @@ function statusOf(error: ConsortError | undefined): OutcomeStatus {
   return error.code === 'deadline' || error.status === 504 ? 'timeout' : 'failed';
 }
 
-/** Members whose last call failed, and the mask of those who answered at least once. */
+/** The mask of those who answered at least once, and who failed, with the reason of the last failure. */
 function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number; absences: AbsenceRecord[] } {
   const position = bitsOf(plan.mask);
   let realised = 0;

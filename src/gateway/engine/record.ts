@@ -29,7 +29,7 @@ export function record(book: CallBook): (next: Send) => Send {
     const at = { slot: call.slot, choice: 0 };
     void book.trace?.({ type: 'step-start', ...at, purpose: call.purpose, member: call.member.alias });
     const emit: Emit = (part) => {
-      firstPartMs ??= book.clock.elapsed() - book.startedAt;
+      if (part.type !== 'opaque') firstPartMs ??= book.clock.elapsed() - book.startedAt;
       return exchange.emit(part);
     };
     const close = (answer: Answer | undefined, thrown: unknown) => {

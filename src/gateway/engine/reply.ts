@@ -1,6 +1,6 @@
 /** Turns a started call into a Reply: parts to iterate, an answer to await, a way to stop. */
 import type { Absence, Answer, Call, CallNote, Reply, Send } from '../../contract/call.ts';
-import { ConsortError } from '../../contract/errors.ts';
+import { ConsortError, type ErrorCode } from '../../contract/errors.ts';
 import type { Part } from '../../contract/part.ts';
 
 /** Parts that may wait for a slow reader before the source is asked to pause. */
@@ -15,6 +15,7 @@ class PartQueue implements AsyncIterator<Part, undefined> {
   #drained: { promise: Promise<void>; resolve: () => void } | undefined;
 
   push(part: Part): void | Promise<void> {
+    if (this.#ended) return undefined;
     if (this.#reader) {
       const reader = this.#reader;
       this.#reader = undefined;
@@ -58,12 +59,17 @@ class PartQueue implements AsyncIterator<Part, undefined> {
   }
 }
 
+const STATUS: Partial<Record<ErrorCode, Absence['status']>> = {
+  deadline: 'timeout',
+  upstream_timeout: 'timeout',
+  client_gone: 'cancelled',
+  budget_spent: 'refused',
+};
+
 /** How an error ends a call, for its record. */
 export function absenceOf(thrown: unknown): Absence {
   const error = ConsortError.from(thrown);
-  const timedOut = error.code === 'deadline' || error.code === 'upstream_timeout';
-  const cancelled = error.code === 'client_gone';
-  return { absent: true, status: timedOut ? 'timeout' : cancelled ? 'cancelled' : 'failed', error };
+  return { absent: true, status: STATUS[error.code] ?? 'failed', error };
 }
 
 /** Starts the call. Only the parts of a speaking call are kept for iterating. */

@@ -7,12 +7,14 @@ import type { Part } from '../../contract/part.ts';
 import type { Plan } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import type { Protocol, ProtocolContext } from '../protocols/protocol.ts';
+import { untilAborted } from './abort.ts';
 import { budget, Purse } from './budget.ts';
 import { callSeed, chanceFor } from './chance.ts';
 import { closeBook } from './outcome.ts';
 import { record, type CallBook } from './record.ts';
 import { startCall } from './reply.ts';
 import { reuse } from './reuse.ts';
+import { upright } from './upright.ts';
 import { witness } from './witness.ts';
 
 export interface EngineParts {
@@ -30,7 +32,9 @@ export interface EngineParts {
 /** The controllers of one run: its own deadline and client, and all calls under way. */
 class Lifeline {
   readonly #calls = new Set<AbortController>();
+  readonly #underWay = new Set<Promise<unknown>>();
   #reason: ConsortError | undefined;
+  #isOver = false;
 
   get reason(): ConsortError | undefined {
     return this.#reason;
@@ -38,12 +42,13 @@ class Lifeline {
 
   open(): AbortController {
     const control = new AbortController();
-    if (this.#reason) control.abort(this.#reason);
+    if (this.#isOver) control.abort(this.#reason ?? new ConsortError('client_gone'));
     else this.#calls.add(control);
     return control;
   }
 
   abort(reason: ConsortError): void {
+    this.#isOver = true;
     this.#reason ??= reason;
     for (const control of this.#calls) control.abort(reason);
     this.#calls.clear();
@@ -51,6 +56,33 @@ class Lifeline {
 
   release(control: AbortController): void {
     this.#calls.delete(control);
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Keeps a call until its answer, so that the run ends after all of its calls. */
+  follow(control: AbortController, answer: Promise<unknown>): void {
+    this.#underWay.add(answer);
+    void answer.then(() => {
+      this.#underWay.delete(answer);
+      this.release(control);
+    });
+  }
+
+  /** Waits for a slow client, but no longer than the run lasts. */
+  async during(work: Promise<void>): Promise<void> {
+    const control = this.open();
+    await untilAborted(work, control.signal).catch(() => undefined);
+    this.release(control);
+  }
+
+  /** Whatever is still under way has no listener any more. An error is made only for a call that needs one. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    if (this.#calls.size > 0) this.abort(new ConsortError('client_gone'));
+    await Promise.all(this.#underWay);
   }
 }
 
@@ -61,14 +93,14 @@ interface Run {
   readonly context: ProtocolContext;
 }
 
-function openRun(parts: EngineParts, plan: Plan, options: RunOptions): Run {
+function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions): Run {
   const { clock } = parts;
   const life = new Lifeline();
   const purse = new Purse(plan.budget);
   const trace = options.trace ? options.emit : undefined;
   const book: CallBook = { records: [], startedAt: clock.elapsed(), clock, ...(trace && { trace }) };
-  let send = budget(purse)(parts.send);
-  if (options.share) send = reuse(options.share)(send);
+  let send = budget(purse)(upright(task.passThrough !== undefined)(parts.send));
+  if (options.share) send = reuse(options.share, plan.replicate)(send);
   send = record(book)(send);
   if (options.onCall) send = witness(options.onCall)(send);
   const ask = (asked: Call) => {
@@ -76,12 +108,12 @@ function openRun(parts: EngineParts, plan: Plan, options: RunOptions): Run {
     const prepared = options.prepare?.(asked) ?? asked;
     const call = plan.seed === '' ? prepared : withSeed(plan, prepared);
     const reply = startCall(call, send, control, options.stream);
-    void reply.answer.then(() => life.release(control));
+    life.follow(control, reply.answer);
     return reply;
   };
   const left = () => ({
-    calls: purse.callsLeft,
-    ms: Math.max(0, plan.budget.deadlineMs - (clock.elapsed() - book.startedAt)),
+    calls: life.isOver ? 0 : purse.callsLeft,
+    ms: life.isOver ? 0 : Math.max(0, plan.budget.deadlineMs - (clock.elapsed() - book.startedAt)),
   });
   return { book, life, context: { ask, random: chanceFor(parts.secret, plan), left } };
 }
@@ -98,7 +130,7 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     const { clock } = parts;
     const id = plan.id;
     const startedAt = clock.now();
-    const { book, life, context } = openRun(parts, plan, options);
+    const { book, life, context } = openRun(parts, plan, task, options);
     const leave = () => life.abort(new ConsortError('client_gone'));
     if (options.signal.aborted) leave();
     else options.signal.addEventListener('abort', leave, { once: true });
@@ -110,18 +142,17 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     let error: ConsortError | undefined;
     try {
       const emit = (part: Part) => {
-        firstPartMs ??= clock.elapsed() - book.startedAt;
+        if (part.type !== 'opaque') firstPartMs ??= clock.elapsed() - book.startedAt;
         return options.emit?.(part);
       };
-      answer = await drive(protocol.run(task, plan.members, plan.options, context), emit);
+      answer = await drive(protocol.run(task, plan.members, plan.options, context), emit, life);
     } catch (thrown) {
       error = life.reason ?? ConsortError.from(thrown);
     }
     clearTimeout(timer);
     options.signal.removeEventListener('abort', leave);
     if (!error && life.reason?.code === 'client_gone') error = life.reason;
-    // Whatever is still under way has no listener any more.
-    life.abort(new ConsortError('client_gone'));
+    await life.end();
 
     const durationMs = clock.elapsed() - book.startedAt;
     const calls = book.records;
@@ -131,15 +162,16 @@ export function createRunSystem(parts: EngineParts): RunSystem {
   };
 }
 
-/** Pulls the protocol to its end, waiting whenever the client asks to. */
+/** Pulls the protocol to its end, waiting whenever the client asks to and the run is not over. */
 async function drive(
   run: AsyncGenerator<Part, Answer>,
   emit: (part: Part) => void | Promise<void>,
+  life: Lifeline,
 ): Promise<Answer> {
   for (;;) {
     const step = await run.next();
     if (step.done) return step.value;
     const wait = emit(step.value);
-    if (wait) await wait;
+    if (wait) await life.during(wait);
   }
 }
