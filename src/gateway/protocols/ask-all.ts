@@ -56,70 +56,86 @@ export function callOf(task: Task, member: Member, asking: Asking): Call {
   };
 }
 
-/** Collects who answered and who did not; an empty answer is an absence. */
+/** Whether the client's answer must keep to a form that drafts are not held to. */
+export function isConstrained({ responseFormat, sampling }: Task): boolean {
+  return responseFormat !== undefined || (sampling.stop !== undefined && sampling.stop !== null);
+}
+
+/** Collects who answered and who did not. */
 export class Round {
   readonly contributions: Contribution[] = [];
   readonly absences: { member: Member; absence: Absence }[] = [];
 
-  add(member: Member, reply: Reply, result: Answer | Absence): void {
+  add({ call }: Reply, result: Answer | Absence): void {
+    const { member, slot, sample } = call;
     if (isAbsent(result)) this.absences.push({ member, absence: result });
-    else if (result.message.text.trim() === '' && !result.message.toolCalls?.length) {
-      const error = new ConsortError('upstream_empty', [member.alias]);
-      this.absences.push({ member, absence: { absent: true, status: 'failed', error } });
-    } else {
-      const { slot, sample } = reply.call;
-      this.contributions.push({ member, slot, sample, answer: result });
-    }
+    else this.contributions.push({ member, slot, sample, answer: result });
   }
 
-  /** The error of a run in which nobody answered: each member with its reason. */
+  /** The error of a run in which nobody answered: each member with its reason; their status, if it is the same. */
   failure(): ConsortError {
-    const [first] = this.absences;
-    if (first && this.absences.length === 1) return first.absence.error;
+    const errors = this.absences.map(({ absence }) => absence.error);
+    const [first] = errors;
+    if (first && errors.length === 1) return first;
     const team = this.absences.map(({ member }) => member.alias).join(', ');
     const reasons = this.absences.map(({ member, absence }) => `${member.alias}: ${absence.error.message}`);
-    const timedOut =
-      this.absences.length > 0 && this.absences.every(({ absence }) => absence.status === 'timeout');
-    return new ConsortError('members_failed', [team, reasons.join('; ')], timedOut ? { status: 504 } : {});
+    const alike = first && errors.every(({ status }) => status === first.status);
+    return new ConsortError('members_failed', [team, reasons.join('; ')], {
+      ...(alike && { status: first.status }),
+      retryable: errors.some(({ retryable }) => retryable),
+    });
   }
 }
 
 /** Starts all calls at once and waits for all of them; the order of the result is the order of the calls. */
 export async function askAll(calls: readonly Call[], { ask }: ProtocolContext): Promise<Round> {
   const replies = calls.map((call) => ask(call));
-  const results = await Promise.all(replies.map((reply) => reply.answer));
   const round = new Round();
-  for (const [index, result] of results.entries()) {
-    const reply = replies[index];
-    if (reply) round.add(reply.call.member, reply, result);
-  }
+  for (const reply of replies) round.add(reply, await reply.answer);
   return round;
 }
 
+/** Words that cannot be taken back once the client has read them. */
+function isWord(part: Part): boolean {
+  if (part.type === 'text-delta') return part.text.trim() !== '';
+  return part.type === 'reasoning-delta' || part.type === 'tool-call-delta';
+}
+
 /**
- * Lets the first member of `order` speak to the client; a member that fails before its first word is replaced by
- * the next, one that fails later ends the run: what the client has read cannot be taken back.
+ * Lets the first member of `order` speak to the client. A member that fails before its first word is replaced by the
+ * next, and its absence is added to `round`; one that fails later ends the run: what the client has read cannot be
+ * taken back. A call that passes through is heard from its first byte. Undefined when nobody spoke.
  */
 export async function* speak(
   order: readonly Member[],
   makeCall: (member: Member) => Call,
-  { ask }: ProtocolContext,
-): AsyncGenerator<Part, Answer> {
-  const round = new Round();
+  { ask, left }: ProtocolContext,
+  round: Round,
+): AsyncGenerator<Part, Answer | undefined> {
   for (const member of order) {
-    const reply = ask(makeCall(member));
-    let spoke = false;
+    // With nothing left there is no use in asking the next; the first is asked, so that there is a reason.
+    if (round.absences.length > 0 && left().calls === 0) break;
+    const call = makeCall(member);
+    const reply = ask(call);
+    let heard = call.extra !== undefined;
+    const held: Part[] = [];
     for await (const part of reply) {
-      spoke ||= part.type !== 'opaque';
-      yield part;
+      heard ||= isWord(part);
+      if (!heard) held.push(part);
+      else {
+        yield* held.splice(0);
+        yield part;
+      }
     }
     const result = await reply.answer;
-    if (isAbsent(result) && spoke) throw result.error;
-    round.add(member, reply, result);
-    const [contribution] = round.contributions;
-    if (contribution) return contribution.answer;
+    if (!isAbsent(result)) {
+      yield* held;
+      return result;
+    }
+    if (heard) throw result.error;
+    round.add(reply, result);
   }
-  throw round.failure();
+  return undefined;
 }
 
 /** A finished answer as parts: whole, never cut into pieces to look like a stream. */

@@ -4,22 +4,27 @@
  */
 import type { Random } from '../../contract/capabilities.ts';
 import type { Task } from '../../contract/task.ts';
-import { canonical, extractAnswer } from '../../scoring/rewards/extract.ts';
+import { optionsFrom, readLabels } from '../../scoring/rewards/choice-grammar.ts';
+import { canonical, extractAnswer, readableText } from '../../scoring/rewards/extract.ts';
+import { unwrapAnswer } from '../../scoring/rewards/markup.ts';
 import type { Contribution } from './ask-all.ts';
 
 export type Ties = 'priority' | 'random';
 
-/** What this text votes for, or undefined. With named choices, a choice's full text counts as its letter. */
+/**
+ * What this text votes for, or undefined. Where the task names choices, a vote is the labels that the stated answer
+ * (or the last line, as a letter often stands there alone) names, and whatever names none is no vote.
+ */
 export function voteOf(text: string, task: Task): string | undefined {
-  const extracted = extractAnswer(text);
-  if (!extracted) return undefined;
-  const vote = canonical(extracted.answer);
-  if (vote === '') return undefined;
-  for (const [letter, choice] of Object.entries(task.choices ?? {})) {
-    const name = canonical(letter);
-    if (vote === name || vote === `(${name})` || vote === canonical(choice)) return name;
-  }
-  return vote;
+  const stated = extractAnswer(text)?.answer;
+  if (!task.choices) return stated === undefined ? undefined : canonical(stated) || undefined;
+  const options = optionsFrom(task.choices);
+  const labels = readLabels(stated ?? lastLineOf(text), options);
+  return labels && [...labels].toSorted().join(',');
+}
+
+function lastLineOf(text: string): string {
+  return unwrapAnswer(readableText(text)?.trimEnd().split('\n').at(-1)?.trim() ?? '');
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, wholeAnswer, type Contribution } from './ask-all.ts';
 import { winner } from './ballot.ts';
-import { peersBlock, withUserText } from './peers.ts';
+import { peersBlock, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { answerAlone } from './single.ts';
 
@@ -45,7 +45,7 @@ function revision(
   { random }: ProtocolContext,
 ): Call {
   const others = all.filter((other) => other !== own);
-  const conversation = [...task.messages, { role: 'assistant' as const, content: own.answer.message.text }];
+  const conversation = [...task.messages, { role: 'assistant' as const, content: spokenBy(own) }];
   return callOf(task, own.member, {
     slot: `round-${round}/${own.member.alias}`,
     purpose: 'revise',

@@ -3,14 +3,15 @@
  *
  * Source: generative fusion (LLM-Blender's fuser, arXiv 2306.02561; Mixture-of-Agents with one layer, arXiv
  * 2406.04692). Cost: n+1 calls, path 2. Role: the fuser is the first of `fusers` in the coalition, else the
- * first member; should it fail before its first word, the next takes over. A coalition of one is a plain call;
- * when a single draft arrives it is the answer, and nobody is asked again. Loses when the fuser prefers a
+ * first member; should it fail before its first word, the next takes over, and when nobody can, the first draft in
+ * that order is the answer. A coalition of one is a plain call; when a single draft arrives it is the answer, and
+ * nobody is asked again, unless the client set a form that drafts are not held to. Loses when the fuser prefers a
  * fluent wrong draft to its own right one.
  */
 import Type, { type Static } from 'typebox';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { askAll, callOf, speak, wholeAnswer, type Contribution } from './ask-all.ts';
+import { askAll, callOf, isConstrained, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { answerAlone } from './single.ts';
@@ -86,12 +87,20 @@ export const fuse = defineProtocol<FuseOptions>({
     const [only] = drafts;
     if (!only) {
       if (fuserDrafts) throw round.failure();
-      return yield* answerAlone(task, order.slice(0, 1), context);
+      return yield* answerAlone(task, order.slice(0, 1), context, round);
     }
-    if (drafts.length === 1 && fuserDrafts) return yield* wholeAnswer(only.slot, only.answer);
+    const isFree = !isConstrained(task);
     const failed = new Set(round.absences.map(({ member }) => member));
+    // Whoever wrote the only draft has nothing to fuse.
+    if (drafts.length === 1 && isFree) failed.add(only.member);
     const able = order.filter((member) => !failed.has(member));
-    const answer = yield* speak(able, fusionBy(task, drafts, context), context);
+    const answer = yield* speak(able, fusionBy(task, drafts, context), context, round);
+    if (!answer) {
+      // Nobody is left to fuse, or no time: the draft of the first in the order of the role stands.
+      const [best] = order.flatMap((member) => drafts.filter((draft) => draft.member === member));
+      if (!best || !isFree) throw round.failure();
+      return yield* wholeAnswer(best.slot, best.answer);
+    }
     return { ...answer, from: [...new Set([...answer.from, ...drafts.map(({ member }) => member.alias)])] };
   },
 });

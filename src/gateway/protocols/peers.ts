@@ -5,6 +5,7 @@
  */
 import type { ChatMessage } from '../../contract/chat.ts';
 import type { Random } from '../../contract/capabilities.ts';
+import { withoutThinking } from '../../scoring/rewards/thinking.ts';
 import type { Contribution } from './ask-all.ts';
 
 const INTRODUCTION =
@@ -36,15 +37,24 @@ export function peersBlock(answers: readonly Contribution[], instruction: string
     .toSorted((a, b) => a.key - b.key);
   const lines = [INTRODUCTION.replace('%s', mark)];
   for (const [index, { contribution }] of shuffled.entries()) {
-    lines.push(`${mark} ${index + 1}`, withoutMark(contribution.answer.message.text.trim(), mark));
+    lines.push(`${mark} ${index + 1}`, withoutMark(spokenBy(contribution), mark));
   }
   lines.push(mark, instruction);
   return lines.join('\n');
 }
 
-/** Should an answer contain the very mark (it has read it in an earlier round), it is broken there. */
+/** What a member said, without its reasoning: that is no part of the answer and steers whoever reads it. */
+export function spokenBy({ answer }: Contribution): string {
+  return withoutThinking(answer.message.text)?.trim() || '(no answer)';
+}
+
+/**
+ * Should an answer contain the mark (its member has read it in an earlier round), the letters are broken apart. The
+ * brackets alone would not do: `[[mark]]` would give a mark again.
+ */
 function withoutMark(text: string, mark: string): string {
-  return text.replaceAll(mark, mark.slice(1, -1));
+  const letters = mark.slice(1, -1);
+  return text.replaceAll(new RegExp(letters, 'gi'), (found) => `${found.slice(0, 3)}-${found.slice(3)}`);
 }
 
 /** Adds text to the user's last turn, or opens one, so that the prompt always ends with the user. */

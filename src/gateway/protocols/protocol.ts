@@ -22,7 +22,10 @@ export interface ProtocolContext {
   readonly left: () => Left;
 }
 
-/** The most a run can take: calls in all, calls in sequence, calls side by side. */
+/**
+ * What a run takes in which nothing fails: calls in all, calls in sequence, calls side by side. Where a role passes on
+ * to the next member, each failure may cost one call more; the budget is the bound.
+ */
 export interface Shape {
   readonly calls: number;
   readonly path: number;

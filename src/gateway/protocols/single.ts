@@ -9,7 +9,7 @@ import type { Answer, Call } from '../../contract/call.ts';
 import type { Part } from '../../contract/part.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { callOf, speak } from './ask-all.ts';
+import { callOf, Round, speak } from './ask-all.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 
 /** The plain call: the conversation as the client sent it. Every protocol's form for a coalition of one. */
@@ -25,12 +25,16 @@ export function plainCall(task: Task, member: Member): Call {
   return task.passThrough ? { ...call, extra: task.passThrough } : call;
 }
 
+/** @param round holds who has failed before; all of them are named when nobody answers */
 export async function* answerAlone(
   task: Task,
   order: readonly Member[],
   context: ProtocolContext,
+  round = new Round(),
 ): AsyncGenerator<Part, Answer> {
-  return yield* speak(order, (member) => plainCall(task, member), context);
+  const answer = yield* speak(order, (member) => plainCall(task, member), context, round);
+  if (!answer) throw round.failure();
+  return answer;
 }
 
 export const single = defineProtocol({
@@ -43,6 +47,6 @@ export const single = defineProtocol({
   tools: true,
   reuse: 'A',
   symmetric: () => false,
-  describe: (_options: object, members: number) => ({ calls: members, path: members, widest: 1 }),
+  describe: () => ({ calls: 1, path: 1, widest: 1 }),
   run: (task, team, _options, context) => answerAlone(task, team, context),
 });
