@@ -161,6 +161,11 @@ export const CATALOGUE = {
     '%s line %s: %s',
     'Task files are JSON lines; docs/evaluation.md shows the fields.',
   ),
+  shard_invalid: request(
+    400,
+    'Training data %s cannot be used: %s',
+    'Export it again; a shard is read whole or not at all.',
+  ),
   game_invalid: request(
     400,
     'The game is not usable: %s',

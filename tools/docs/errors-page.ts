@@ -26,6 +26,7 @@ const MEANINGS: Readonly<Partial<Record<ErrorCode, string>>> = {
   usage: 'The command line is wrong',
   config_invalid: 'A field of the config file has a value that it cannot have',
   tasks_invalid: 'A line of a task file is wrong',
+  shard_invalid: 'Exported training data is torn, changed or inconsistent',
 };
 /** The same for remedies. */
 const REMEDIES: Readonly<Partial<Record<ErrorCode, string>>> = {
