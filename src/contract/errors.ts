@@ -2,33 +2,8 @@
  * The error catalogue: the only errors that leave Consort. Each has a code, an HTTP status, a message that names
  * the offending value, and a remedy. `docs/reference/errors.md` lists the same codes; a test compares them.
  */
-
-interface Entry {
-  /** HTTP status on the public port; commands exit with 1 whatever it is. */
-  readonly status: number;
-  /** Whether the same request may succeed later, unchanged. */
-  readonly retryable: boolean;
-  /** OpenAI's `error.type`. */
-  readonly type: 'invalid_request_error' | 'authentication_error' | 'permission_error' | 'api_error';
-  /** `%s` stands for the details, in order. */
-  readonly message: string;
-  readonly remedy: string;
-}
-
-const request = (status: number, message: string, remedy: string): Entry => ({
-  status,
-  retryable: false,
-  type: 'invalid_request_error',
-  message,
-  remedy,
-});
-const service = (status: number, retryable: boolean, message: string, remedy: string): Entry => ({
-  status,
-  retryable,
-  type: 'api_error',
-  message,
-  remedy,
-});
+import { request, service, type Entry } from './error-entry.ts';
+import { POLICY_ERRORS } from './policy-errors.ts';
 
 export const CATALOGUE = {
   invalid_request: request(400, '%s: %s', 'Correct the named field; the HTTP reference lists what it takes.'),
@@ -146,6 +121,7 @@ export const CATALOGUE = {
   ),
   overloaded: service(503, true, '%s', 'Retry after the time in the header Retry-After.'),
   shutting_down: service(503, true, 'The gateway is shutting down', 'Retry on another replica.'),
+  ...POLICY_ERRORS,
   store_unavailable: service(503, true, 'The store did not answer: %s', 'Check store.url and that it is up.'),
   internal: service(500, false, 'Something unforeseen went wrong (%s)', 'Report it with the request id.'),
   usage: request(400, '%s', 'Run `consort help` for the commands and flags.'),
