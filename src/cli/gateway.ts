@@ -4,8 +4,11 @@ import { dirname, join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Environment } from '../config/secrets.ts';
 import type { Config } from '../contract/config.ts';
+import { ConsortError } from '../contract/errors.ts';
+import type { Store } from '../contract/store.ts';
 import type { Catalog } from '../gateway/catalog.ts';
 import { createAdmin } from '../gateway/admin.ts';
+import { Generations } from '../gateway/generations.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { createResolver } from '../gateway/resolve.ts';
@@ -19,7 +22,7 @@ import { clock, newId, readSecret } from './natives.ts';
 import { scorerSettings, startScorer } from './scorer.ts';
 import type { Settings } from './settings.ts';
 import { openShadow } from './shadow.ts';
-import { openSystem } from './system.ts';
+import { catalogOf, openSystem } from './system.ts';
 import { version } from './version.ts';
 
 export interface RunningGateway {
@@ -80,7 +83,28 @@ async function openRecord({ store: config }: Config, metrics: Metrics, logger: L
   return { store, spool };
 }
 
-function resolverFor({ server }: Config, catalog: Catalog) {
+/** Follows the live releases. A gateway that starts knows them before its first request, if the store answers. */
+async function openGenerations(config: Config, { releases }: Store, logger: Logger, closing: Closing) {
+  const generations = new Generations({
+    config,
+    build: catalogOf,
+    releases,
+    onChange: (policy, release) => {
+      const about = { policy, version: release?.version ?? null, model: release?.servedAs };
+      logger.info(about, 'new requests get another version of the policy');
+    },
+    onStale: (error) => {
+      const { code } = ConsortError.from(error);
+      logger.warn({ code }, 'the store does not say which releases are live; the versions in use stay');
+    },
+  });
+  await generations.refresh();
+  generations.follow();
+  closing.add(() => generations.close());
+  return generations;
+}
+
+function resolverFor({ server }: Config, catalog: () => Catalog) {
   return createResolver({
     catalog,
     protocols,
@@ -104,8 +128,8 @@ async function open(
   const system = openSystem(config, {
     secret,
     onOutcome(outcome) {
-      spool.append({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
       metrics.observe(outcome);
+      return spool.appendSoon({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
   });
@@ -116,7 +140,7 @@ async function open(
   if (store.kind === 'sqlite') {
     closing.add(startScorer(scorerSettings(config), new ScorerMetrics(metrics.registry), logger).close);
   }
-  const { catalog } = system;
+  const { catalog } = await openGenerations(config, store, logger, closing);
   const parts = {
     config,
     catalog,

@@ -12,7 +12,7 @@ import { clock, newId } from './natives.ts';
 
 export interface SystemHooks {
   readonly secret: string;
-  readonly onOutcome: (outcome: Outcome) => void;
+  readonly onOutcome: (outcome: Outcome) => void | Promise<unknown>;
   readonly onRetry: (alias: string, code: string) => void;
 }
 
@@ -22,8 +22,12 @@ export interface RunningSystem {
   readonly close: () => Promise<void>;
 }
 
+export function catalogOf(config: Config): Catalog {
+  return makeCatalog(config, protocols, single);
+}
+
 export function openSystem(config: Config, hooks: SystemHooks): RunningSystem {
-  const catalog = makeCatalog(config, protocols, single);
+  const catalog = catalogOf(config);
   const fleet = openFleet(config.models);
   const retries = new Map(config.models.map(({ id, retries: count }) => [id, count]));
   const send = retry({

@@ -192,3 +192,16 @@ function succeeds(action: () => void): boolean {
     throw error;
   }
 }
+
+/** The first lines of a text, at most `most`, and the bytes that they take. */
+export function splitLines(text: Buffer, most: number): { lines: string[]; bytes: number } {
+  const lines: string[] = [];
+  let bytes = 0;
+  while (lines.length < most && bytes < text.length) {
+    const end = text.indexOf(0x0a, bytes);
+    const stop = end < 0 ? text.length : end;
+    lines.push(text.toString('utf8', bytes, stop));
+    bytes = end < 0 ? stop : end + 1;
+  }
+  return { lines, bytes };
+}

@@ -32,7 +32,7 @@ async function site(settings: ShadowSettings, systemId = 'vote') {
   const models = config!.models.map((model) => ({ ...model, failures: false, delays: false }));
   const system = openSystem(
     { ...config!, models },
-    { secret: 'test', onOutcome: (outcome) => outcomes.push(outcome), onRetry: () => undefined },
+    { secret: 'test', onOutcome: (outcome) => void outcomes.push(outcome), onRetry: () => undefined },
   );
   const shadow = new Shadow({
     run: system.run,
