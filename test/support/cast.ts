@@ -177,7 +177,7 @@ export async function performPlan(
     clock: { now: () => 1_760_000_000_000, elapsed: () => performance.now() },
     newId: () => 'id',
     secret: 'a secret',
-    onOutcome: (outcome) => outcomes.push(outcome),
+    onOutcome: (outcome) => void outcomes.push(outcome),
   });
   const { task = TASK, emit, ...rest } = more;
   const options: RunOptions = {

@@ -25,8 +25,8 @@ export interface EngineParts {
   readonly newId: NewId;
   /** Keys the marks and orders that must not be guessed. */
   readonly secret: string;
-  /** Takes the finished outcome before the last byte leaves. Must not throw. */
-  readonly onOutcome: (outcome: Outcome) => void;
+  /** Takes the finished outcome; what it returns is waited for before the last byte leaves. Must not fail. */
+  readonly onOutcome: (outcome: Outcome) => void | Promise<unknown>;
 }
 
 /** The controllers of one run: its own deadline and client, and all calls under way. */
@@ -157,7 +157,7 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     const durationMs = clock.elapsed() - book.startedAt;
     const calls = book.records;
     const outcome = closeBook({ id, plan, task, calls, answer, error, startedAt, firstPartMs, durationMs });
-    parts.onOutcome(outcome);
+    await parts.onOutcome(outcome);
     return { outcome, ...(answer && { answer }), ...(error && { error }) };
   };
 }

@@ -1,5 +1,5 @@
 /** API keys: SHA-256 in the configuration, compared in constant time; every request gets a caller. */
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import plugin from 'fastify-plugin';
 import type { AuthConfig, KeyConfig } from '../../contract/config.ts';
@@ -31,7 +31,7 @@ function sentKey({ headers }: FastifyRequest): string | undefined {
 
 /** Looks at every known key whatever the result, so that time tells nothing. */
 function findKey(keys: readonly { digest: Buffer; caller: Caller }[], sent: string): Caller | undefined {
-  const digest = createHash('sha256').update(sent).digest();
+  const digest = hash('sha256', sent, 'buffer');
   let found: Caller | undefined;
   for (const key of keys) if (timingSafeEqual(key.digest, digest)) found = key.caller;
   return found;
