@@ -19,10 +19,11 @@ export interface Recorder {
 
 export interface GatewayParts {
   readonly config: Config;
-  readonly catalog: Catalog;
+  /** The current generation. */
+  readonly catalog: () => Catalog;
   readonly resolve: (body: ChatRequest, caller: Caller) => Resolved;
   readonly run: RunSystem;
-  readonly store: Pick<Store, 'ledger' | 'estimates' | 'ping'>;
+  readonly store: Pick<Store, 'ledger' | 'estimates' | 'releases' | 'ping'>;
   readonly recorder: Recorder;
   readonly metrics: Metrics;
   readonly clock: Clock;

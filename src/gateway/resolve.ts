@@ -39,8 +39,12 @@ export interface Resolved {
 
 const SAMPLING_FIELDS = Object.keys(Sampling.properties);
 
-export function createResolver(parts: ResolveParts): (body: ChatRequest, caller: Caller) => Resolved {
+/** The parts of a resolver that outlives generations: each request is decided by the one that is current then. */
+export type ResolverParts = Omit<ResolveParts, 'catalog'> & { readonly catalog: () => Catalog };
+
+export function createResolver(lasting: ResolverParts): (body: ChatRequest, caller: Caller) => Resolved {
   return (body, caller) => {
+    const parts = { ...lasting, catalog: lasting.catalog() };
     const system = findSystem(parts, body.model, caller);
     const extension = body.consort ?? {};
     checkExtension(parts, system, extension, caller);

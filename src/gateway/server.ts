@@ -9,6 +9,7 @@ import type { GatewayParts } from './ports.ts';
 import { chatCompletions } from './routes/chat-completions.ts';
 import { models } from './routes/models.ts';
 import { records } from './routes/records.ts';
+import { releases } from './routes/releases.ts';
 
 export async function createServer(parts: GatewayParts): Promise<FastifyInstance> {
   const { server, auth: authConfig } = parts.config;
@@ -31,6 +32,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   chatCompletions(app, parts);
   models(app, parts);
   records(app, parts);
+  releases(app, parts);
   return app;
 }
 

@@ -8,7 +8,7 @@ function modelBody(parts: GatewayParts, name: string, system: System) {
   const { protocol, options, pool } = system;
   const members = pool.members.map(({ alias }) => alias);
   const description = system.plain
-    ? (parts.catalog.models.get(system.id)?.description ?? '')
+    ? (parts.catalog().models.get(system.id)?.description ?? '')
     : `${protocol.summary} Pool ${pool.id}: ${members.join(', ')}.`;
   return {
     id: name,
@@ -31,7 +31,7 @@ function modelBody(parts: GatewayParts, name: string, system: System) {
 
 export function models(app: FastifyInstance, parts: GatewayParts): void {
   app.get('/v1/models', (request) => {
-    const allowed = [...parts.catalog.systems].filter(([name]) => request.caller.mayUse(name));
+    const allowed = [...parts.catalog().systems].filter(([name]) => request.caller.mayUse(name));
     return {
       object: 'list',
       data: allowed.map(([name, system]) => modelBody(parts, name, system)),
@@ -41,7 +41,7 @@ export function models(app: FastifyInstance, parts: GatewayParts): void {
 
   app.get<{ Params: { '*': string } }>('/v1/models/*', (request) => {
     const name = request.params['*'];
-    const system = parts.catalog.systems.get(name);
+    const system = parts.catalog().systems.get(name);
     if (!system || !request.caller.mayUse(name)) throw new ConsortError('model_not_found', [name]);
     return modelBody(parts, name, system);
   });

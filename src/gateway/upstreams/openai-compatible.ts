@@ -26,12 +26,12 @@ function wantedFields({ tokenIds, logprobs }: NonNullable<Call['wants']>): objec
   return { ...NEUTRAL, ...(tokenIds && { return_token_ids: true }), ...(logprobs && { logprobs: true }) };
 }
 
-function bodyOf(model: ModelConfig, call: Call, stream: boolean): string {
+function bodyOf(call: Call, stream: boolean): string {
   return JSON.stringify({
     ...call.extra,
     ...call.sampling,
     ...(call.wants && wantedFields(call.wants)),
-    model: model.model ?? model.id,
+    model: call.member.model,
     messages: call.messages,
     ...(call.tools && { tools: call.tools }),
     ...(call.responseFormat !== undefined && { response_format: call.responseFormat }),
@@ -233,7 +233,7 @@ function open(model: ModelConfig): Upstream {
       const leave = () => response.abort(exchange.signal.reason);
       exchange.signal.addEventListener('abort', leave, { once: true });
       try {
-        const body = bodyOf(model, exchange.call, exchange.stream);
+        const body = bodyOf(exchange.call, exchange.stream);
         pool.dispatch({ path, method: 'POST', headers, body }, response);
         return await response.done.promise;
       } finally {
