@@ -153,11 +153,18 @@ export interface Normaliser {
  * the mean of each datum's n trained tokens and then of the D datums gets A·n·D/(P·G·L₀); for it, datums without a
  * trained token would count in D, and there are none.
  *
- * @param groups that the step learns from: the accepted ones, all of them in one call, as D is the step's
+ * @param groups that the step learns from: accepted ones, all of them in one call, as D is the step's
+ * @throws RangeError on a group that is not accepted, and on arrays that do not fit each other
  */
 export function foldNormaliser(groups: readonly TrajectoryGroup[], normaliser: Normaliser): Datum[] {
   const { reduction, lengthScale } = normaliser;
   if (!(lengthScale > 0)) throw new RangeError(`lengthScale is ${lengthScale}; it must be above 0`);
+  const refused = groups.find(({ filter }) => !filter.accepted);
+  if (refused) {
+    throw new RangeError(
+      `group ${refused.groupId} is not to be trained on: ${refused.filter.reasons.join(', ')}`,
+    );
+  }
   const parts = groups.flatMap(({ groupId, rollouts, baseline }) =>
     rollouts.flatMap((rollout) =>
       datumsOf(groupId, rollout).map((datum) => ({ datum, valid: baseline.valid })),

@@ -19,7 +19,9 @@ export function groupProblems(value: unknown, vocabulary = Number.MAX_SAFE_INTEG
   if (!schema.Check(value)) {
     return schema.Errors(value).map(({ instancePath, message }) => `${instancePath || '/'} ${message}`);
   }
-  const { rollouts, policy } = value;
+  const { rollouts, policy, filter } = value;
+  // A group that is refused for its versions is complete all the same.
+  const version = filter.accepted ? policy.version : undefined;
   return [
     ...sizeProblems(value),
     ...rollouts.flatMap((rollout) => rewardProblems(rollout)),
@@ -28,7 +30,7 @@ export function groupProblems(value: unknown, vocabulary = Number.MAX_SAFE_INTEG
       turns.flatMap((turn, position) => {
         const problems = [
           ...orderProblems(turn, position),
-          ...(turn.trainable ? tokenProblems(turn, policy.version, vocabulary) : []),
+          ...(turn.trainable ? tokenProblems(turn, version, vocabulary) : []),
         ];
         return problems.map((problem) => `rollout ${index}, turn ${position}: ${problem}`);
       }),
@@ -89,12 +91,12 @@ function orderProblems({ turnIndex, parentTurns }: Turn, position: number): stri
   return problems;
 }
 
-function tokenProblems(turn: Turn, version: number, vocabulary: number): string[] {
+function tokenProblems(turn: Turn, version: number | undefined, vocabulary: number): string[] {
   const { promptTokenIds: prompt, responseTokenIds: ids, responseLogprobs: logprobs, sampling } = turn;
   if (!turn.isPolicy) return ['is trainable and not the policy’s'];
   if (!prompt || !ids || !logprobs) return ['is trainable without token ids and log-probs'];
   const problems: string[] = [];
-  if (turn.policyVersion !== version) {
+  if (version !== undefined && turn.policyVersion !== version) {
     problems.push(`was sampled by version ${turn.policyVersion} of the policy, the group by ${version}`);
   }
   if (ids.length === 0) problems.push('has no response');

@@ -7,9 +7,10 @@
  * unbiased: given what is shared, the rollouts are independent, and each one's baseline are the others. Partners are
  * frozen: they are asked as in serving.
  *
- * How. Whatever can change an answer is in the key of a shared call, the number of the sample with it. So a fresh call
- * becomes a sample of its own (`sampleAt`), with its own key, seed and, in the simulated pool, its own draw; and each
- * visit of a prompt has samples of its own too.
+ * How. Whatever can change an answer is in the key of a shared call, the number of the sample with it. So every fresh
+ * call becomes a sample of its own (`drawAt`), with its own key, seed and, in the simulated pool, its own draw; so
+ * does a shared call whose prompt is that of an earlier one, as two rounds of a debate may be; and each visit of a
+ * prompt has samples of its own. One answer heard twice would be trained on twice as if it had been drawn twice.
  */
 import { createHash } from 'node:crypto';
 import { isAbsent, type Call, type CallEnd } from '../contract/call.ts';
@@ -24,8 +25,10 @@ import { groupOf, type GroupParts, type RolloutRun } from './groups.ts';
 import { OBJECTIVES, planFor } from './objectives.ts';
 import { Downstream, type Heard } from './turns.ts';
 
-/** More samples than any protocol asks of one member for one prompt. */
-const SAMPLES = 1024;
+/** At least as many as any protocol asks of one member for one prompt at once. */
+const SAMPLES = 64;
+/** Draws of one rollout: more than it has calls, and more than it asks one prompt. */
+const DRAWS = 4096;
 
 export interface CollectorParts {
   readonly run: RunSystem;
@@ -61,19 +64,19 @@ function sha256(text: string): string {
 }
 
 /**
- * The number of a sample in the whole history of a prompt: no two draws that must be independent have the same.
+ * The number of a draw in the whole history of a prompt: no two that must be independent have the same.
  *
  * @param rollout undefined for a call that the group shares
+ * @param draw within the rollout, or within what is shared
  */
-export function sampleAt(
+export function drawAt(
   { visit, groupSize }: Pick<GroupRequest, 'visit' | 'groupSize'>,
   rollout: number | undefined,
-  sample: number,
+  draw: number,
 ): number {
-  if (sample >= SAMPLES)
-    throw new RangeError(`sample ${sample} of one prompt; at most ${SAMPLES} are told apart`);
+  if (draw >= DRAWS) throw new RangeError(`draw ${draw} of one rollout; at most ${DRAWS} are told apart`);
   const place = rollout === undefined ? 0 : rollout + 1;
-  return (visit * (groupSize + 1) + place) * SAMPLES + sample;
+  return (visit * (groupSize + 1) + place) * DRAWS + draw;
 }
 
 /** Free sampling, from the model's own distribution: every knob that could bend it is set to do nothing. */
@@ -101,6 +104,8 @@ class Listener {
   readonly #rollout: number;
   readonly #downstream: Downstream;
   readonly #asked: { call: Call; end?: CallEnd }[] = [];
+  /** How often the same was asked before, by what was asked. */
+  readonly #repeats = new Map<string, number>();
 
   constructor(request: GroupRequest, rollout: number) {
     this.#request = request;
@@ -110,13 +115,22 @@ class Listener {
 
   readonly prepare = (asked: Call): Call => {
     const { policy, maxTokens } = this.#request;
-    const isFresh = this.#downstream.add(asked);
-    const sample = sampleAt(this.#request, isFresh ? this.#rollout : undefined, asked.sample);
+    const sample = this.#downstream.add(asked)
+      ? drawAt(this.#request, this.#rollout, this.#asked.length)
+      : drawAt(this.#request, undefined, this.#repeatsOf(asked) * SAMPLES + asked.sample);
     const call = asked.member.alias === policy.alias ? sampled(asked, maxTokens) : asked;
     const prepared = { ...call, sample };
     this.#asked.push({ call: prepared });
     return prepared;
   };
+
+  /** The same in every rollout, as what is shared follows from nothing else. */
+  #repeatsOf({ member, sample, messages }: Call): number {
+    const prompt = JSON.stringify([member.alias, sample, messages]);
+    const repeats = this.#repeats.get(prompt) ?? 0;
+    this.#repeats.set(prompt, repeats + 1);
+    return repeats;
+  }
 
   readonly onCall = (end: CallEnd): void => {
     const { slot, sample } = end.call;
