@@ -6,15 +6,18 @@ import { Pool, type Dispatcher } from 'undici';
 import type { Answer, Call, Exchange } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
 import { ConsortError } from '../../contract/errors.ts';
-import { ChatReader, errorText } from './chat-reader.ts';
+import { ChatReader } from './chat-reader.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { SseDecoder } from './sse-decoder.ts';
+import { bodyText, statusError } from './upstream-error.ts';
 import type { Dialect, Upstream } from './upstream.ts';
 
 /** Most of a failed response's body that is read for its message. */
 const MAX_ERROR_BYTES = 64 * 1024;
 /** Largest whole response. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** How long a connection may stay open after [DONE]. */
+const LINGER_MS = 5_000;
 
 /**
  * Asks vLLM for token ids and log-probs. It would take sampling defaults from the model's generation_config.json,
@@ -27,6 +30,8 @@ function wantedFields({ tokenIds, logprobs }: NonNullable<Call['wants']>): objec
 }
 
 function bodyOf(call: Call, stream: boolean): string {
+  const asked = call.extra?.['stream_options'];
+  const streamOptions = { ...(typeof asked === 'object' ? asked : undefined), include_usage: true };
   return JSON.stringify({
     ...call.extra,
     ...call.sampling,
@@ -36,20 +41,23 @@ function bodyOf(call: Call, stream: boolean): string {
     ...(call.tools && { tools: call.tools }),
     ...(call.responseFormat !== undefined && { response_format: call.responseFormat }),
     stream,
-    stream_options: stream ? { include_usage: true } : undefined,
+    stream_options: stream ? streamOptions : undefined,
   });
 }
 
 /** One response as undici delivers it. Settles once; whoever settles it first wins. */
 class Response implements Dispatcher.DispatchHandler {
-  readonly done = Promise.withResolvers<Answer>();
+  readonly #done = Promise.withResolvers<Answer>();
   readonly #model: ModelConfig;
   readonly #exchange: Exchange;
   readonly #reader: ChatReader;
   #controller: Dispatcher.DispatchController | undefined;
-  #idle: NodeJS.Timeout;
+  readonly #total: NodeJS.Timeout;
+  #idle: NodeJS.Timeout | undefined;
   #heard = false;
+  #settled = false;
   #status = 0;
+  #encoding: string | undefined;
   #sse: SseDecoder | undefined;
   #retryAfterMs: number | undefined;
   readonly #chunks: Buffer[] = [];
@@ -59,24 +67,35 @@ class Response implements Dispatcher.DispatchHandler {
   constructor(model: ModelConfig, exchange: Exchange) {
     this.#model = model;
     this.#exchange = exchange;
-    this.#reader = new ChatReader(model.id, exchange.call.slot, (part) => {
-      const wait = exchange.emit(part);
-      if (wait) this.#waits.push(wait);
-      this.#alive();
+    this.#reader = new ChatReader({
+      alias: model.id,
+      slot: exchange.call.slot,
+      stream: exchange.stream,
+      redact: (text) => this.#redact(text),
+      emit: (part) => {
+        const wait = exchange.emit(part);
+        if (wait) this.#waits.push(wait);
+      },
     });
-    const first = exchange.stream ? model.timeouts.firstPartMs : model.timeouts.totalMs;
-    this.#idle = setTimeout(() => this.#silent(first, 'first part'), first);
+    const { totalMs, firstPartMs } = model.timeouts;
+    this.#total = setTimeout(() => this.#silent(totalMs, 'whole call'), totalMs);
+    if (exchange.stream) this.#arm(firstPartMs, 'first part');
+  }
+
+  get answer(): Promise<Answer> {
+    return this.#done.promise;
   }
 
   /** Ends the call from outside. */
   abort(reason: Error): void {
-    this.#controller?.abort(reason);
     this.#fail(reason);
+    this.#controller?.abort(reason);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#exchange.signal.aborted) controller.abort(this.#exchange.signal.reason);
+    // It waited for a connection until nobody wanted it any more.
+    if (this.#settled) controller.abort(new ConsortError('client_gone'));
   }
 
   onResponseStart(
@@ -85,54 +104,64 @@ class Response implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     this.#status = statusCode;
-    const type = String(headers['content-type'] ?? '');
-    if (statusCode === 200 && type.startsWith('text/event-stream')) {
-      this.#sse = new SseDecoder((data) => this.#reader.event(data));
-    }
     this.#retryAfterMs = retryAfterMs(headers['retry-after'], Date.now());
+    const encoding = String(headers['content-encoding'] ?? 'identity');
+    // We never ask for one, and bytes that cannot be read must not look like an answer.
+    if (encoding !== 'identity') this.#encoding = encoding;
+    if (statusCode !== 200) return;
+    if (this.#encoding !== undefined) {
+      this.abort(this.#malformed(`a body in content-encoding ${this.#encoding}`));
+    } else if (String(headers['content-type'] ?? '').startsWith('text/event-stream')) {
+      this.#sse = new SseDecoder((data) => {
+        if (this.#reader.event(data)) this.#alive();
+      });
+    }
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#settled) return;
     try {
       if (this.#sse) this.#sse.push(chunk);
       else this.#collect(chunk);
+      if (this.#reader.done) this.#succeed();
     } catch (error) {
       this.abort(this.#refused(error));
       return;
     }
-    if (this.#waits.length === 0) return;
-    const waits = Promise.all(this.#waits);
-    this.#waits = [];
-    controller.pause();
-    clearTimeout(this.#idle);
-    void waits.then(() => {
-      this.#alive();
-      controller.resume();
-    });
+    if (this.#waits.length > 0) this.#pause(controller);
   }
 
   onResponseEnd(): void {
+    if (this.#settled) return clearTimeout(this.#idle);
     try {
       if (this.#status !== 200) throw this.#statusError();
-      if (!this.#sse) this.#reader.event(Buffer.concat(this.#chunks).toString('utf8'));
-      const answer = this.#reader.answer();
+      if (!this.#sse) this.#reader.body(Buffer.concat(this.#chunks).toString('utf8'));
+      this.#succeed();
       clearTimeout(this.#idle);
-      this.done.resolve(answer);
     } catch (error) {
       this.#fail(this.#refused(error));
     }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    const { signal } = this.#exchange;
-    if (signal.aborted) this.#fail(signal.reason);
-    else if (ConsortError.is(error)) this.#fail(error);
-    else if (this.#heard)
-      this.#fail(new ConsortError('upstream_truncated', [this.#model.id], { cause: error }));
-    else
-      this.#fail(
-        new ConsortError('upstream_unreachable', [this.#model.id, reasonOf(error)], { cause: error }),
-      );
+    clearTimeout(this.#idle);
+    const { id } = this.#model;
+    const known = this.#heard
+      ? new ConsortError('upstream_truncated', [id], { cause: error })
+      : new ConsortError('upstream_unreachable', [id, reasonOf(error)], { cause: error });
+    this.#fail(ConsortError.is(error) ? error : known);
+  }
+
+  /** Lets a reader that lags catch up: the upstream waits meanwhile, and its silence does not count. */
+  #pause(controller: Dispatcher.DispatchController): void {
+    const waits = Promise.all(this.#waits);
+    this.#waits = [];
+    controller.pause();
+    if (!this.#settled) clearTimeout(this.#idle);
+    void waits.then(() => {
+      if (!this.#settled) this.#arm(this.#model.timeouts.partMs, 'between parts');
+      controller.resume();
+    });
   }
 
   #collect(chunk: Buffer): void {
@@ -142,68 +171,63 @@ class Response implements Dispatcher.DispatchHandler {
     else if (this.#status === 200) throw new RangeError(`a response of more than ${limit} bytes`);
   }
 
+  #redact(text: string): string {
+    const { apiKey } = this.#model;
+    return apiKey ? text.replaceAll(apiKey, '[redacted]') : text;
+  }
+
   #statusError(): ConsortError {
-    const text = Buffer.concat(this.#chunks).toString('utf8');
-    let message = text.slice(0, 500);
-    try {
-      const body: unknown = JSON.parse(text);
-      if (typeof body === 'object' && body !== null && 'error' in body) message = errorText(body.error);
-    } catch {
-      // Not JSON: the text itself is the message.
-    }
-    const { apiKey, id } = this.#model;
-    if (apiKey) message = message.replaceAll(apiKey, '[redacted]');
-    return statusError(id, this.#status, message, this.#retryAfterMs);
+    const body = this.#redact(Buffer.concat(this.#chunks).toString('utf8'));
+    const message = this.#encoding === undefined ? bodyText(body) : `a body in ${this.#encoding}`;
+    return statusError(this.#model.id, this.#status, message, this.#retryAfterMs);
+  }
+
+  #malformed(what: string, cause?: unknown): ConsortError {
+    return new ConsortError('upstream_malformed', [this.#model.id, what], { cause });
   }
 
   #refused(error: unknown): Error {
-    if (ConsortError.is(error)) return error;
-    return new ConsortError('upstream_malformed', [this.#model.id, reasonOf(error)], { cause: error });
+    return ConsortError.is(error) ? error : this.#malformed(reasonOf(error), error);
   }
 
   #alive(): void {
     if (!this.#exchange.stream) return;
-    if (this.#heard) {
-      this.#idle.refresh();
-      return;
-    }
+    if (this.#heard) this.#idle?.refresh();
+    else this.#arm(this.#model.timeouts.partMs, 'between parts');
     this.#heard = true;
+  }
+
+  #arm(ms: number, phase: string): void {
     clearTimeout(this.#idle);
-    const { partMs } = this.#model.timeouts;
-    this.#idle = setTimeout(() => this.#silent(partMs, 'between parts'), partMs);
+    this.#idle = setTimeout(() => this.#silent(ms, phase), ms);
   }
 
   #silent(ms: number, phase: string): void {
     this.abort(new ConsortError('upstream_timeout', [this.#model.id, ms, phase]));
   }
 
-  #fail(error: unknown): void {
-    clearTimeout(this.#idle);
+  /** After [DONE] the answer is complete, whatever the connection does. */
+  #succeed(): void {
+    const answer = this.#reader.answer();
+    this.#settle();
+    this.#arm(LINGER_MS, 'after [DONE]');
+    this.#done.resolve(answer);
+  }
+
+  #fail(error: Error): void {
+    if (this.#settled) return;
+    this.#settle();
     const { lostUsage } = this.#exchange.note;
     lostUsage.inputTokens += this.#reader.usage.inputTokens;
     lostUsage.outputTokens += this.#reader.usage.outputTokens;
-    this.done.reject(error);
+    this.#done.reject(error);
   }
-}
 
-/**
- * What an upstream's status means for us: 408, 409, 425, 429 and 5xx may pass; a 4xx that blames the request keeps
- * its status; one that blames our key or the address is ours to answer for.
- */
-export function statusError(
-  alias: string,
-  status: number,
-  message: string,
-  waitMs: number | undefined,
-): ConsortError {
-  const retryable = status >= 500 || [408, 409, 425, 429].includes(status);
-  const blamesRequest =
-    status >= 400 && status < 500 && ![401, 402, 403, 407, 408, 409, 425].includes(status);
-  return new ConsortError('upstream_status', [alias, status, message], {
-    status: blamesRequest ? status : 502,
-    retryable,
-    ...(waitMs !== undefined && { retryAfterMs: waitMs }),
-  });
+  #settle(): void {
+    this.#settled = true;
+    clearTimeout(this.#total);
+    clearTimeout(this.#idle);
+  }
 }
 
 function reasonOf(error: unknown): string {
@@ -221,23 +245,24 @@ function open(model: ModelConfig): Upstream {
     bodyTimeout: 0,
     keepAliveTimeout: 4_000,
   });
-  const path = `${url.pathname.replace(/\/$/, '')}/chat/completions`;
+  const path = `${url.pathname.replace(/\/$/, '')}/chat/completions${url.search}`;
   const headers = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
     ...(model.apiKey && { authorization: `Bearer ${model.apiKey}` }),
   };
   return {
-    async send(exchange) {
-      const response = new Response(model, exchange);
-      const leave = () => response.abort(exchange.signal.reason);
-      exchange.signal.addEventListener('abort', leave, { once: true });
+    async send({ call, signal, ...exchange }) {
+      signal.throwIfAborted();
+      const body = bodyOf(call, exchange.stream);
+      const response = new Response(model, { call, signal, ...exchange });
+      const leave = () => response.abort(ConsortError.from(signal.reason));
+      signal.addEventListener('abort', leave, { once: true });
       try {
-        const body = bodyOf(exchange.call, exchange.stream);
         pool.dispatch({ path, method: 'POST', headers, body }, response);
-        return await response.done.promise;
+        return await response.answer;
       } finally {
-        exchange.signal.removeEventListener('abort', leave);
+        signal.removeEventListener('abort', leave);
       }
     },
     close: () => pool.destroy(),
