@@ -79,6 +79,12 @@ export const POLICY_ERRORS = {
     'Replica %s refuses the adapter %s: %s',
     'See the replica’s message and its log.',
   ),
+  serving_not_loaded: service(
+    502,
+    true,
+    'Replica %s does not list the adapter %s',
+    'A replica forgets its adapters at a restart: load it again.',
+  ),
   serving_wrong_base: service(
     502,
     false,
