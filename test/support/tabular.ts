@@ -68,7 +68,8 @@ export function valueOfPolicy(goal: Goal, policy: readonly number[]): number {
   return policy.reduce(
     (sum, probability, behaviour) =>
       sum +
-      probability * KINDS.reduce((mean, kind) => mean + valueOf(goal, behaviour, kind) / KINDS.length, 0),
+      probability *
+        KINDS.reduce<number>((mean, kind) => mean + valueOf(goal, behaviour, kind) / KINDS.length, 0),
     0,
   );
 }
