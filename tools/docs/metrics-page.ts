@@ -12,7 +12,7 @@ of Node. Names end in their unit; labels hold configured names and fixed words o
 /** Metrics of our own with type, labels and help; prom-client's defaults are not ours to describe. */
 export function ownMetrics(): { name: string; type: string; labels: string[]; help: string }[] {
   const metrics = new Metrics('docs');
-  new ScorerMetrics(metrics.registry);
+  void new ScorerMetrics(metrics.registry);
   metrics.watchSpool({ counters: { pending: 0, bytes: 0, replayed: 0 } });
   return metrics.registry
     .getMetricsAsArray()
