@@ -8,6 +8,7 @@ import { runScorer } from './run-scorer.ts';
 import { scorerEvents, scorerSettings } from './scorer.ts';
 import { untilSignal } from './serve.ts';
 import { loadSettings } from './settings.ts';
+import { version } from './version.ts';
 
 export const score: Command = {
   name: 'score',
@@ -17,7 +18,7 @@ export const score: Command = {
   async run(invocation) {
     const { config } = await loadSettings(invocation);
     const logger = createLogger(invocation.environment);
-    const registry = ScorerMetrics.registry();
+    const registry = ScorerMetrics.registry(version);
     const control = new AbortController();
     const admin = createAdmin(registry, { ready: () => !control.signal.aborted, started: () => true });
     const adminUrl = await listen(admin, config.server.adminHost, config.server.adminPort);

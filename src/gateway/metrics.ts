@@ -134,10 +134,12 @@ export class Metrics {
     const info = new Gauge({
       name: 'consort_build_info',
       help: 'Always 1; the labels say what runs.',
-      labelNames: ['version', 'node'],
+      labelNames: ['version', 'node', 'component'],
       registers: [this.registry],
     });
-    info.set({ version, node: process.versions.node }, 1);
+    info.set({ version, node: process.versions.node, component: 'gateway' }, 1);
+    // Known from the start, so that the first loss is an increase.
+    for (const reason of ['full', 'disk', 'refused', 'closed']) this.#dropped.labels({ reason }).inc(0);
   }
 
   watchSpool(spool: Spooling): void {

@@ -6,6 +6,8 @@ import type { Lag } from '../contract/store.ts';
 /** An estimate of fewer prompts is no number to alert on: it is counted as held back. */
 const LEAST_CLUSTERS = 50;
 
+const RESULTS = ['outcome', 'new', 'revised', 'duplicate', 'late', 'buried'];
+
 interface Family {
   readonly value: Gauge;
   readonly lower: Gauge;
@@ -25,9 +27,16 @@ export class ScorerMetrics {
   readonly #heldBack = new Map<string, number>();
 
   /** A registry with the default metrics of a process, for a scorer on its own. */
-  static registry(): Registry {
+  static registry(version: string): Registry {
     const registry = new Registry();
     collectDefaultMetrics({ register: registry });
+    const info = new Gauge({
+      name: 'consort_build_info',
+      help: 'Always 1; the labels say what runs.',
+      labelNames: ['version', 'node', 'component'],
+      registers: [registry],
+    });
+    info.set({ version, node: process.versions.node, component: 'scorer' }, 1);
     return registry;
   }
 
@@ -39,6 +48,8 @@ export class ScorerMetrics {
       labelNames: ['result'],
       registers: [registry],
     });
+    // Known from the start, so that the first of a kind is an increase.
+    for (const result of RESULTS) this.#entries.labels({ result }).inc(0);
     this.#unreadAge = this.#gauge(
       'consort_ledger_oldest_unread_age_seconds',
       'Age of the oldest entry that the scorer has not been given.',

@@ -67,6 +67,7 @@ export class Scorer {
 
   /** Works until the signal; errors are reported and the work goes on after a pause. */
   async run(signal: AbortSignal): Promise<void> {
+    await this.#tellPublished().catch(this.#parts.onError);
     while (!signal.aborted) {
       try {
         await this.step(250);
@@ -140,6 +141,15 @@ export class Scorer {
     const { system, task, source } = event.key;
     this.#dirty.set(JSON.stringify([system, task, source]), { key: event.key, outcome });
     return result;
+  }
+
+  /** What was published before this scorer began, so that its metrics do not start empty. */
+  async #tellPublished(): Promise<void> {
+    const published = await this.#parts.store.estimates.query({});
+    const lists = Map.groupBy(published, ({ system, task, source }) =>
+      JSON.stringify([system, task, source]),
+    );
+    for (const estimates of lists.values()) this.#parts.onPublished(estimates);
   }
 
   #isDue(): boolean {
