@@ -24,7 +24,7 @@ function defaults(schema: Schema, path: string): [path: string, value: string | 
 
 t.test('the page of the configuration lists each field of the schema with its default, and no other', (t) => {
   const rows = page.matchAll(
-    /^\| `(?<path>[a-z][\w.[\]]*)` +\| (?:[^|\\]|\\.)+ \| (?<value>\S.*?) +\| (?<meaning>\S.*?) +\|$/gim,
+    /^\| `(?<path>[a-z][\w.[\]-]*)` +\| (?:[^|\\]|\\.)+ \| (?<value>\S.*?) +\| (?<meaning>\S.*?) +\|$/gim,
   );
   const documented = Array.from(rows, ({ groups }) => {
     const value = groups?.['value'] ?? '';
