@@ -140,6 +140,7 @@ export class FakeVllm {
   #answer(route: string, body: Body): object | string | Failure | undefined {
     if (route === 'GET /v1/models') return { object: 'list', data: this.#models() };
     if (route === 'POST /v1/completions') return this.#complete(body);
+    if (route === 'POST /v1/chat/completions') return this.#chat(body);
     if (this.#options.runtimeLoading === false) return undefined;
     if (route === 'POST /v1/load_lora_adapter') return this.#load(body);
     if (route === 'POST /v1/unload_lora_adapter') return this.#unload(body);
@@ -199,6 +200,17 @@ export class FakeVllm {
     const choice = { index: 0, text: 'x', finish_reason: 'length', logprobs: null };
     const choices = [{ ...choice, prompt_logprobs: wanted === undefined ? null : logprobs }];
     return { id: 'cmpl-1', object: 'text_completion', created: 1, model, choices };
+  }
+
+  /** Whole answers only: the name of the weights that speak. */
+  #chat({ model = '' }: Body): object | Failure {
+    if (model !== this.base && !this.#loaded.has(model)) {
+      return fail(404, 'NotFoundError', `The model \`${model}\` does not exist.`);
+    }
+    const message = { role: 'assistant', content: `weights of ${model}` };
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    return { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model, choices, usage };
   }
 
   /** The token of the prompt, and the likeliest when that is another. */
