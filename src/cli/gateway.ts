@@ -11,6 +11,7 @@ import { createAdmin } from '../gateway/admin.ts';
 import { Generations } from '../gateway/generations.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
+import { watchReleases } from '../gateway/release-metrics.ts';
 import { createResolver } from '../gateway/resolve.ts';
 import { ScorerMetrics } from '../gateway/scorer-metrics.ts';
 import type { GatewayParts } from '../gateway/ports.ts';
@@ -140,7 +141,9 @@ async function open(
   if (store.kind === 'sqlite') {
     closing.add(startScorer(scorerSettings(config), new ScorerMetrics(metrics.registry), logger).close);
   }
-  const { catalog } = await openGenerations(config, store, logger, closing);
+  const generations = await openGenerations(config, store, logger, closing);
+  watchReleases(metrics.registry, generations);
+  const { catalog } = generations;
   const parts = {
     config,
     catalog,

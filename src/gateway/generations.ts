@@ -64,6 +64,15 @@ export class Generations {
   /** The current generation. Take it once for a plan. */
   readonly catalog = (): Catalog => this.#catalog;
 
+  get isStale(): boolean {
+    return this.#isStale;
+  }
+
+  /** Live versions by alias. */
+  get versions(): ReadonlyMap<string, number> {
+    return new Map([...this.#live].map(([alias, { version }]) => [alias, version]));
+  }
+
   /** Looks at the store once; looks that overlap are one. Never rejects. */
   refresh(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));

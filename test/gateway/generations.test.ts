@@ -157,6 +157,9 @@ t.test('live releases change back and forth under streamed requests: none fails,
     [1, 2, 3, 4].map((version) => servedName('policy', version)),
   );
   await recordsAgree(t, gateway.url, results, versions);
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  t.match(metrics, 'consort_policy_version{model="policy"} 1\n');
+  t.match(metrics, 'consort_releases_stale 0\n');
   await gateway.close();
   await store.close();
 });
@@ -253,10 +256,13 @@ t.test('a store that does not answer leaves the versions in use, and is reported
   await generations.refresh();
   await generations.refresh();
   t.equal(modelNow(), 'policy-v000003');
+  t.same([...generations.versions], [['policy', 3]]);
+  t.ok(generations.isStale);
   isAway = false;
   live = undefined;
   await generations.refresh();
   t.equal(modelNow(), 'policy-base');
+  t.notOk(generations.isStale);
   t.same(heard, ['policy 3', 'store_unavailable', 'policy base']);
   generations.follow(1);
   await sleep(30);

@@ -1,5 +1,6 @@
 /** docs/reference/metrics.md, drawn from the registry of the gateway. */
 import { Metrics } from '../../src/gateway/metrics.ts';
+import { watchReleases } from '../../src/gateway/release-metrics.ts';
 import { ScorerMetrics } from '../../src/gateway/scorer-metrics.ts';
 import { row } from './table.ts';
 
@@ -14,6 +15,7 @@ export function ownMetrics(): { name: string; type: string; labels: string[]; he
   const metrics = new Metrics('docs');
   void new ScorerMetrics(metrics.registry);
   metrics.watchSpool({ counters: { pending: 0, bytes: 0, replayed: 0 } });
+  watchReleases(metrics.registry, { isStale: false, versions: new Map() });
   return metrics.registry
     .getMetricsAsArray()
     .filter(({ name }) => name.startsWith('consort_'))
