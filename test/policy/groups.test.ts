@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Answer } from '../../src/contract/call.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
@@ -257,6 +258,15 @@ void t.test('a group is not trained on for a reason', async (t) => {
     t.same(groupProblems(group), [], `${reason}: complete all the same`);
     t.same(groupProblems(JSON.parse(JSON.stringify(group))), []);
   }
+  const docs = readFileSync(new URL('../../docs/training.md', import.meta.url), 'utf8');
+  const listed = /### Reasons to leave a group out\n([^#]*)/
+    .exec(docs)![1]!
+    .matchAll(/`([a-z]+(?:-[a-z]+)*)`(?=.*\|.*\|)/g);
+  t.same(
+    new Set([...listed].map(([, reason]) => reason)),
+    new Set(cases.map(([reason]) => reason)),
+    'the docs list them',
+  );
   t.ok(madeGroup([runOf(1), runOf(0), outage(), outage()]).filter.accepted, 'half of a group is enough');
   t.ok(madeGroup(withAnswer(logprobs(-1, 0.0005))).filter.accepted, 'rounding may lift a log-prob above 0');
   const spoilt = runOf(null, { heard: [own(answerOf(TOKENS, { logprobs: [] }))] });
