@@ -24,8 +24,8 @@ export interface GenerationParts {
 
 type Live = ReadonlyMap<string, Release>;
 
-/** The configuration with every followed alias at its live version. */
-function following(config: Config, live: Live): Config {
+/** The configuration with aliases at these versions; a learner plans with one that is not live yet. */
+export function configAt(config: Config, live: ReadonlyMap<string, Release>): Config {
   return { ...config, models: config.models.map((model) => servedBy(model, live.get(model.id))) };
 }
 
@@ -114,7 +114,7 @@ export class Generations {
     const before = this.#live;
     const changed = this.#aliases.filter((alias) => !sameWeights(before.get(alias), live.get(alias)));
     if (changed.length === 0) return;
-    this.#catalog = this.#parts.build(following(this.#parts.config, live));
+    this.#catalog = this.#parts.build(configAt(this.#parts.config, live));
     this.#live = live;
     for (const alias of changed) this.#parts.onChange(alias, live.get(alias) ?? null);
   }

@@ -213,7 +213,7 @@ t.test('GET /v1/releases lists the versions and how each came to its stage', asy
   t.same(data[1]?.history?.at(-1), { from: 'probed', to: 'live', at: 5, reason: 'the first' });
   t.notMatch(JSON.stringify(data), '/loras', 'where the artifact lies stays inside');
   const none = await fetch(`${gateway.url}/v1/releases?policy=nobody`);
-  t.same(await none.json(), { object: 'list', data: [] });
+  t.same(await none.json(), { object: 'list', data: [], has_more: false });
   t.equal((await fetch(`${gateway.url}/v1/releases?version=1`)).status, 400);
   await gateway.close();
   await store.close();

@@ -6,6 +6,9 @@ import type { GatewayParts } from '../ports.ts';
 
 const Filter = Type.Object({ policy: Type.Optional(Type.String()) }, { additionalProperties: false });
 
+/** Most that one answer holds; by policy, newest first. */
+const MOST_LISTED = 500;
+
 /** Where the artifact lies is the operator's business. */
 function releaseBody({ artifact, servedAs, trainedOn, ...release }: Release) {
   return {
@@ -28,7 +31,8 @@ export function releases(app: FastifyInstance, { store }: GatewayParts): void {
     async (request) => {
       const all = await store.releases.list(request.query.policy);
       const allowed = all.filter(({ policy }) => request.caller.mayUse(policy));
-      return { object: 'list', data: allowed.map(releaseBody) };
+      const data = allowed.slice(0, MOST_LISTED).map(releaseBody);
+      return { object: 'list', data, has_more: allowed.length > MOST_LISTED };
     },
   );
 }
