@@ -6,6 +6,7 @@ import { readFlags, type Command } from './command.ts';
 
 import { demo } from './demo.ts';
 import { evaluate } from './eval.ts';
+import { exportGroups } from './export.ts';
 import { grade } from './grade.ts';
 import { keys } from './keys.ts';
 import { score } from './score.ts';
@@ -13,7 +14,17 @@ import { serve } from './serve.ts';
 import { shapley } from './shapley.ts';
 import { version } from './version.ts';
 
-export const commands: readonly Command[] = [serve, score, evaluate, demo, grade, shapley, check, keys];
+export const commands: readonly Command[] = [
+  serve,
+  score,
+  evaluate,
+  exportGroups,
+  demo,
+  grade,
+  shapley,
+  check,
+  keys,
+];
 
 function helpText(): string {
   const lines = commands.map(({ name, summary }) => `  ${name.padEnd(9)} ${summary}`);
