@@ -199,7 +199,6 @@ async function rollOut(
 
 /** The outcome as it would be, had the policy's last answer been the system's; a failure when it has none. */
 function ownOutcome(outcome: Outcome, heard: readonly Heard[], policy: string): Outcome {
-  if (outcome.status === 'cancelled') return outcome;
   const own = heard.findLast(({ call, result }) => call.member.alias === policy && !isAbsent(result));
   const status = own ? 'ok' : outcome.status === 'ok' ? 'failed' : outcome.status;
   const answer = own && !isAbsent(own.result) ? own.result.message.text : null;

@@ -73,6 +73,16 @@ void t.test(
       ],
     );
     t.equal(datumsOf('g', groupWith([TOKENS, next]).rollout, false).length, 2);
+    // Of two that it could go onto, the longer.
+    const long = { prompt: [5, 6, 7], ids: [8, 9, 1, 2], logprobs: [-1, -1, -1, -1] };
+    const onto = datumsOf(
+      'g',
+      groupWith([TOKENS, long, { ...next, prompt: [5, 6, 7, 8, 9, 1, 2, 3] }]).rollout,
+    );
+    t.same(
+      onto.map(({ turns }) => turns),
+      [[0], [1, 2]],
+    );
   },
 );
 
@@ -83,7 +93,8 @@ void t.test('what teaches nothing is no datum', async (t) => {
   const turns = rollout.turns.map((turn) => ({ ...turn, trainable: false }));
   t.same(datumsOf('g', { ...rollout, turns }), []);
   // The first token of all has nothing before it that it could be predicted from.
-  t.same(datumsOf('g', groupWith([{ prompt: [], ids: [1], logprobs: [-1] }]).rollout), []);
+  const alone = { promptTokenIds: [], responseTokenIds: [1], responseLogprobs: [-1] };
+  t.same(datumsOf('g', { ...rollout, turns: [{ ...rollout.turns[0]!, ...alone }] }), []);
 });
 
 void t.test('arrays that do not fit each other are refused, for servers pad them', async (t) => {

@@ -7,7 +7,7 @@ import { statusOf } from '../../src/policy/blame.ts';
 import { groupProblems } from '../../src/policy/group-check.ts';
 import type { RolloutRun } from '../../src/policy/groups.ts';
 import { OBJECTIVES, objectiveAt, planFor } from '../../src/policy/objectives.ts';
-import { turnsOf, type Heard } from '../../src/policy/turns.ts';
+import { Downstream, turnsOf, type Heard } from '../../src/policy/turns.ts';
 import {
   absenceOf,
   answerOf,
@@ -44,6 +44,12 @@ void t.test('whose failure it was decides whether a rollout counts', async (t) =
     // Of others: dropped.
     ['nobody could grade it', 'invalid', [fine], {}, null],
     ['we stopped it', 'invalid', [fine], { status: 'cancelled' }],
+    [
+      'we stopped it when it had said nothing',
+      'invalid',
+      [own(absenceOf('upstream_empty'))],
+      { status: 'cancelled' },
+    ],
     ['a partner is down', 'invalid', [fine, partner(absenceOf('upstream_unreachable'))]],
     [
       'a partner sheds load',
@@ -284,6 +290,22 @@ void t.test('turns know what they read, every sample of a slot', async (t) => {
     turnsOf(heard, context).turns.map(({ parentTurns }) => parentTurns),
     [[], [], [0, 1]],
   );
+});
+
+void t.test('whoever reads somebody who read the policy is downstream of it', async (t) => {
+  const downstream = new Downstream('ada');
+  const calls = [
+    callOf('bob', 'first/bob'),
+    callOf('ada', 'first/ada'),
+    callOf('bob', 'second/bob', { reads: ['first/ada'] }),
+    callOf('cyd', 'second/cyd', { reads: ['first/bob'] }),
+    callOf('cyd', 'third/cyd', { reads: ['second/bob'] }),
+  ];
+  t.same(
+    calls.map((call) => downstream.add(call)),
+    [false, true, true, false, true],
+  );
+  t.notOk(downstream.reads(calls[1]!), 'its own first prompt has none of its words');
 });
 
 void t.test('every broken invariant is told in words', async (t) => {

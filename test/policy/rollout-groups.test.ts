@@ -240,6 +240,11 @@ void t.test('a seeded plan gives every fresh call a seed of its own, and shared 
   t.equal(new Set(seeds('round-1/bob')).size, 8);
   t.equal(new Set(seeds('round-2/ada')).size, 8);
   const again = await collect('debate', {}, { plan, visit: 1 });
+  t.same(
+    [...new Set(again.plans.map(({ replicate }) => replicate))],
+    [1],
+    'with marks and orders of its own',
+  );
   const first = new Set(cast.seen.map(({ call }) => call.sampling.seed));
   t.notOk(
     again.cast.seen.some(({ call }) => first.has(call.sampling.seed)),
