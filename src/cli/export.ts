@@ -4,7 +4,7 @@ import type { TaskRow } from '../contract/task.ts';
 import type { TrajectoryGroup } from '../contract/trajectory.ts';
 import { SYSTEM_PREFIX, type System } from '../gateway/catalog.ts';
 import { planOf } from '../gateway/resolve.ts';
-import { objectiveAt, ObjectiveChoice } from '../policy/objectives.ts';
+import { objectiveAt, type ObjectiveChoice } from '../policy/objectives.ts';
 import { collectGroup, type CollectorParts } from '../policy/rollout-groups.ts';
 import { writeShard } from '../policy/shards.ts';
 import { judge } from '../scoring/judge.ts';
