@@ -113,3 +113,15 @@ export function metricsOf(
     ),
   );
 }
+
+/** What is not finite comes as null or as text. @throws trainer_not_finite: the weights may be so too */
+export function assertMetrics(metrics: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(metrics)) {
+    const isOdd =
+      typeof value === 'number'
+        ? !Number.isFinite(value)
+        : /^(?:null|-?nan|[+-]?inf.*)$/i.test(String(value));
+    if (isOdd)
+      throw new ConsortError('trainer_not_finite', [String(value), `metrics of the optimiser (${name})`]);
+  }
+}

@@ -13,7 +13,7 @@ import { ConsortError } from '../../contract/errors.ts';
 import { foldNormaliser, toWire } from '../datums.ts';
 import { chunksOf, type ChunkLimits } from './chunks.ts';
 import {
-  assertFinite,
+  assertMetrics,
   assertOnPolicy,
   assertSendable,
   GapMeter,
@@ -289,10 +289,7 @@ export class TrainingRun {
     this.#working = entry.step;
     const model = await this.#ready();
     const metrics = await model.optimise(entry.to, entry.adam);
-    assertFinite(
-      Object.values(metrics).filter((value) => typeof value === 'number'),
-      'metrics of the optimiser',
-    );
+    assertMetrics(metrics);
     await this.#parts.journal.append({ kind: 'stepped', step: entry.step });
     this.#open = undefined;
     return metricsOf(metrics);
