@@ -41,7 +41,7 @@ export async function converse(baseUrl: string, baseModel: string, codec: CodecN
   await talk.get('capabilities', 'get_server_capabilities');
   const { session_id: session } = await talk.post('create_session', 'create_session', {
     tags: ['record'],
-    user_metadata: null,
+    user_metadata: {},
     sdk_version: 'consort',
     type: 'create_session',
   });

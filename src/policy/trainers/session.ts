@@ -27,7 +27,7 @@ export class Session {
   }
 
   static async open(http: TrainerHttp, tag: string, everyMs = HEARTBEAT_MS): Promise<Session> {
-    const body = { tags: [tag], user_metadata: null, sdk_version: 'consort', type: 'create_session' };
+    const body = { tags: [tag], user_metadata: {}, sdk_version: 'consort', type: 'create_session' };
     const reply = sessionReader.read(await http.ask('create_session', body), 'create_session');
     if (reply.error_message)
       throw new ConsortError('trainer_failed', ['create_session', reply.error_message]);

@@ -13,7 +13,7 @@ import { basename, dirname, join } from 'node:path';
 import { ConsortError } from '../../contract/errors.ts';
 import { ARCHIVE_LIMITS, unpack, type ArchiveLimits } from './archive.ts';
 import { CHUNK_LIMITS, type ChunkLimits } from './chunks.ts';
-import { selfTest } from './dialect.ts';
+import { selfTest, type Assumed } from './dialect.ts';
 import { download } from './download.ts';
 import { LARGEST_GAP } from './guards.ts';
 import { TIMEOUTS, TrainerHttp, type Timeouts } from './http.ts';
@@ -47,6 +47,8 @@ export interface TinkerOptions {
   /** Hosts, with port where it is not the usual one, that the server may send a download to. */
   readonly archiveHosts?: readonly string[];
   readonly guard?: Partial<Guard>;
+  /** For servers that tell no gradient norm, so that the self-test cannot judge them: what is known of them. */
+  readonly assume?: Assumed;
   /** @default 10000, as the servers' own client does */
   readonly heartbeatMs?: number;
 }
@@ -93,7 +95,7 @@ export class TinkerTrainer implements TrainerPort {
       const journal = await Journal.open(directory, options.run, lease.token);
       try {
         await claim(journal, options);
-        const dialect = await selfTest(this.#http, options);
+        const dialect = await selfTest(this.#http, options, this.#options.assume);
         this.#dialect = dialect;
         const run = new TrainingRun({
           http: this.#http,
