@@ -133,7 +133,7 @@ export class TinkerTrainer implements TrainerPort {
   saveState(): Promise<SavedState> {
     return this.#exclusive(async () => {
       const { run } = this.#run;
-      const { step } = run.state;
+      const step = run.position;
       const path = await run.save('save', `step-${String(step).padStart(8, '0')}`);
       return { step, path };
     });
@@ -143,7 +143,7 @@ export class TinkerTrainer implements TrainerPort {
     return this.#exclusive(async () => {
       assertName(name);
       const { run, options } = this.#run;
-      const { step } = run.state;
+      const step = run.position;
       const path = await run.save('export', name);
       const parent = dirname(directory);
       await mkdir(parent, { recursive: true });

@@ -72,6 +72,11 @@ export class TrainingRun {
     return this.#parts.journal.log;
   }
 
+  /** Steps taken. */
+  get position(): number {
+    return this.#log.position;
+  }
+
   get state(): RunState {
     const { position, saved, consumed, dropped } = this.#log;
     return {

@@ -232,6 +232,22 @@ t.test('a promise that the server lost is made again under the same number', asy
   t.equal(site.fake.steps.length, 1);
 });
 
+t.test('a server that forgot a promise is given a new model', async (t) => {
+  const site = await siteOf(t);
+  const trainer = site.open();
+  await trainer.ensureRun(RUN, LEASE);
+  const models = site.fake.heard.filter(({ path }) => path === 'create_model').length;
+  let lost = 0;
+  site.fake.fate = ({ path }) =>
+    path === 'retrieve_future' && lost++ === 0
+      ? { status: 404, body: { detail: 'Future not found' } }
+      : undefined;
+  await trainer.submitGroups(batchOf(groupOf(1)));
+  await trainer.step();
+  t.equal(site.fake.heard.filter(({ path }) => path === 'create_model').length, models + 1);
+  t.equal(site.fake.steps.length, 1);
+});
+
 t.test('a busy server is asked again after a pause', async (t) => {
   const site = await siteOf(t);
   const trainer = site.open();
@@ -273,6 +289,14 @@ t.test('a journal is of one run, and what is torn was never sent', async (t) => 
   writeFileSync(path, `${text}{"kind":"step","st`);
   t.equal((await site.open().ensureRun(RUN, LEASE)).step, 1);
   t.ok(readFileSync(path, 'utf8').startsWith(text));
+  await site.fake.kill();
+  const payload = join(site.directory, RUN.run, 'payloads', '00000001.json');
+  const datums = readFileSync(payload, 'utf8');
+  await site.fake.restart('engine');
+  writeFileSync(payload, datums.replace('-6', '-5'));
+  const other = site.open();
+  await other.ensureRun(RUN, LEASE);
+  await t.rejects(other.score([[1, 2, 3]]), { code: 'trainer_journal' }, 'what is replayed is what was sent');
   writeFileSync(path, `${text}{"kind":"nonsense"}\n`);
   await t.rejects(site.open().ensureRun(RUN, LEASE), { code: 'trainer_journal' });
 });
