@@ -24,7 +24,8 @@ export interface Ledger {
   read(pool: string, after: string, count: number): Promise<Delivery[]>;
   /**
    * The next entries for a consumer of a group: first those that a consumer left unacknowledged for longer than
-   * `claimIdleMs`, then new ones, waiting up to `blockMs` for one. A group starts at the beginning of the pool.
+   * `claimIdleMs`, then new ones, waiting up to `blockMs` for one. A group starts at the beginning of the pool. Groups
+   * follow work: rewards, and outcomes that bring a gold answer; what nobody can judge passes them by.
    */
   follow(options: FollowOptions): Promise<Delivery[]>;
   /** For entries that no tally acknowledges. */

@@ -23,6 +23,11 @@ export function encodeEntry(entry: LedgerEntry): string {
   return text;
 }
 
+/** Whether somebody has something to do with it: a reward to tally, or an outcome to judge. */
+export function isWork(entry: LedgerEntry): boolean {
+  return entry.kind === 'reward' || entry.outcome.gold !== undefined;
+}
+
 /** The entry, or nothing when the text is torn, foreign or of a version this program does not read. */
 export function decodeEntry(text: string): LedgerEntry | undefined {
   const value = parse(text);

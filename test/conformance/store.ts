@@ -4,7 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import type { Release } from '../../src/contract/release.ts';
 import type { FollowOptions, LedgerEntry, Store, TallyEvent, TallyKey } from '../../src/contract/store.ts';
-import { chance, estimateOf, eventOf, outcomeEntry, randomEvents, rewardEntry } from './store-fixtures.ts';
+import {
+  chance,
+  estimateOf,
+  eventOf,
+  outcomeEntry,
+  outcomeOf,
+  randomEvents,
+  rewardEntry,
+} from './store-fixtures.ts';
 import { recompute } from './store-oracle.ts';
 
 export interface StoreUnderTest {
@@ -138,6 +146,22 @@ function ledgerTests(t: Test, store: Store, second: Store): void {
 }
 
 function groupTests(t: Test, store: Store, second: Store): void {
+  t.test('lets what nobody can judge pass a group by, and keeps it', async (t) => {
+    const pool = freshPool();
+    const judged = outcomeEntry(pool);
+    const { gold: _gold, ...unjudged } = outcomeOf(pool);
+    const entries = [{ kind: 'outcome', pool, outcome: unjudged } as const, judged];
+    await store.ledger.append(entries);
+    const taken = await second.ledger.follow(following(pool));
+    t.same(
+      taken.map(({ entry }) => entry),
+      [judged],
+    );
+    t.equal((await store.ledger.read(pool, '0-0', 10)).length, 2);
+    t.same(await store.ledger.outcome(unjudged.id), unjudged);
+    t.equal((await store.ledger.lag(pool, 'score')).oldestUnreadAt, null);
+  });
+
   t.test('gives each entry to one consumer of a group, and to every group', async (t) => {
     const pool = freshPool();
     await store.ledger.append(Array.from({ length: 10 }, () => outcomeEntry(pool)));

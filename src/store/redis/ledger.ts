@@ -1,7 +1,7 @@
 /** The ledger on streams: one a pool, consumer groups, and markers that make an outcome's append idempotent. */
 import type { Redis } from 'ioredis';
 import { compareEntryIds, parseEntryId } from '../entry-id.ts';
-import { decodeEntry, encodeEntry } from '../entry.ts';
+import { decodeEntry, encodeEntry, isWork } from '../entry.ts';
 import {
   type Delivery,
   type FollowOptions,
@@ -115,7 +115,7 @@ function scriptCalls(entries: readonly LedgerEntry[]): ScriptCall[] {
       call = { kinds: '', chars: 0, outcomes: [], bodies: [] };
       calls.push(call);
     }
-    call.kinds += entry.kind === 'outcome' ? 'o' : 'r';
+    call.kinds += entry.kind === 'reward' ? 'r' : isWork(entry) ? 'o' : 'p';
     call.chars += body.length;
     call.bodies.push(body);
     if (entry.kind === 'outcome') call.outcomes.push(entry.outcome.id);
@@ -151,7 +151,10 @@ async function follow(
     const claimed = await connection.run((redis) => claim(redis, options));
     return claimed.length > 0 ? claimed : await next(connection, options);
   });
-  const deliveries = taken.flatMap(([entry, count]) => decode(entry, count) ?? skipped(skip, pool, entry[0]));
+  const deliveries = taken.flatMap(([entry, count]) => {
+    if (entry[1]?.[3] === 'p') return [];
+    return decode(entry, count) ?? skipped(skip, pool, entry[0]);
+  });
   const readable = new Set(deliveries.map(({ id }) => id));
   const unread = taken.flatMap(([[id]]) => (readable.has(id) ? [] : [id]));
   if (unread.length > 0) await connection.run((redis) => redis.xack(streamKey(pool), group, ...unread));

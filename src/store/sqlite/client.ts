@@ -13,7 +13,7 @@ import type {
   Store,
   Tallies,
 } from '../../contract/store.ts';
-import { decodeEntry, decodeEstimates, encodeEntry, encodeEstimates } from '../entry.ts';
+import { decodeEntry, decodeEstimates, encodeEntry, encodeEstimates, isWork } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
 import { decodeRelease, policyOf, storedRelease } from '../stored-release.ts';
 import type { StoredDelivery, StoredEntry } from './ledger.ts';
@@ -89,6 +89,7 @@ function store(entry: LedgerEntry): StoredEntry {
   return {
     pool: entry.pool,
     outcome: entry.kind === 'outcome' ? entry.outcome.id : null,
+    work: isWork(entry),
     body: encodeEntry(entry),
   };
 }

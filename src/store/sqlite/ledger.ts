@@ -7,6 +7,8 @@ import { type EntryId, formatEntryId, nextEntryId, parseEntryId } from '../entry
 export interface StoredEntry {
   readonly pool: string;
   readonly outcome: string | null;
+  /** Whether consumer groups are given it. */
+  readonly work: boolean;
   readonly body: string;
 }
 
@@ -36,9 +38,9 @@ export class LedgerTables {
 
   append(entries: readonly StoredEntry[]): void {
     const lastIds = new Map<string, EntryId>();
-    for (const { pool, outcome, body } of entries) {
+    for (const { pool, outcome, work, body } of entries) {
       const id = nextEntryId(lastIds.get(pool) ?? this.#lastId(pool), this.#now());
-      const { changes } = this.#sql.insert.run(pool, id.ms, id.seq, outcome, body);
+      const { changes } = this.#sql.insert.run(pool, id.ms, id.seq, outcome, body, Number(work));
       if (changes !== 0) lastIds.set(pool, id);
     }
     for (const [pool, { ms, seq }] of lastIds) this.#sql.setLastId.run(pool, ms, seq);
@@ -69,7 +71,7 @@ export class LedgerTables {
     if (!last) return true;
     if (this.#sql.idle.get(pool, group, this.#now() - claimIdleMs, 1)) return true;
     const { ms, seq } = idOf(last);
-    return this.#sql.after.get(pool, ms, seq, 1) !== undefined;
+    return this.#sql.workAfter.get(pool, ms, seq, 1) !== undefined;
   }
 
   /** The next entries of a group without waiting: those left behind by a consumer, else new ones. */
@@ -98,7 +100,7 @@ export class LedgerTables {
   #deliver({ pool, group, consumer, count }: FollowOptions): StoredDelivery[] {
     const last = this.#sql.group.get(pool, group);
     const { ms, seq } = last ? idOf(last) : { ms: 0, seq: 0 };
-    const rows = this.#sql.after.all(pool, ms, seq, count);
+    const rows = this.#sql.workAfter.all(pool, ms, seq, count);
     for (const row of rows) {
       const id = idOf(row);
       this.#sql.deliver.run(pool, group, id.ms, id.seq, consumer, this.#now());
@@ -123,7 +125,7 @@ export class LedgerTables {
   lag(pool: string, group: string): Lag {
     const last = this.#sql.group.get(pool, group);
     const { ms, seq } = last ? idOf(last) : { ms: 0, seq: 0 };
-    const unread = this.#sql.after.get(pool, ms, seq, 1);
+    const unread = this.#sql.workAfter.get(pool, ms, seq, 1);
     const held = this.#sql.held.get(pool, group);
     const oldest = held?.['oldest'];
     return {
@@ -154,12 +156,16 @@ function prepare(database: DatabaseSync) {
     lastId: sql('SELECT last_ms AS ms, last_seq AS seq FROM pools WHERE pool = ?'),
     setLastId: sql('INSERT OR REPLACE INTO pools VALUES (?, ?, ?)'),
     insert: sql(
-      `INSERT INTO entries (pool, ms, seq, outcome, body) VALUES (?, ?, ?, ?, ?)
+      `INSERT INTO entries (pool, ms, seq, outcome, body, work) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (outcome) WHERE outcome IS NOT NULL DO NOTHING`,
     ),
     entry: sql('SELECT ms, seq, body FROM entries WHERE pool = ? AND ms = ? AND seq = ?'),
     after: sql(
       'SELECT ms, seq, body FROM entries WHERE pool = ? AND (ms, seq) > (?, ?) ORDER BY ms, seq LIMIT ?',
+    ),
+    workAfter: sql(
+      `SELECT ms, seq, body FROM entries
+       WHERE pool = ? AND (ms, seq) > (?, ?) AND work = 1 ORDER BY ms, seq LIMIT ?`,
     ),
     outcome: sql('SELECT body FROM entries WHERE outcome = ?'),
     pools: sql('SELECT pool FROM pools ORDER BY pool'),
@@ -185,8 +191,8 @@ function prepare(database: DatabaseSync) {
     buried: sql('SELECT ms, seq, reason FROM buried WHERE pool = ? ORDER BY id'),
     trim: sql(
       `DELETE FROM entries WHERE ms < ?
-       AND NOT EXISTS (SELECT 1 FROM groups g WHERE g.pool = entries.pool
-         AND (g.last_ms, g.last_seq) < (entries.ms, entries.seq))
+       AND (work = 0 OR NOT EXISTS (SELECT 1 FROM groups g WHERE g.pool = entries.pool
+         AND (g.last_ms, g.last_seq) < (entries.ms, entries.seq)))
        AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.pool = entries.pool
          AND p.ms = entries.ms AND p.seq = entries.seq)`,
     ),

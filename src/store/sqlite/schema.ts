@@ -71,6 +71,10 @@ const MIGRATIONS: readonly string[] = [
     body TEXT NOT NULL, PRIMARY KEY (policy, version)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE entries ADD COLUMN work INTEGER NOT NULL DEFAULT 1;
+  CREATE INDEX entries_to_work_on ON entries (pool, ms, seq) WHERE work = 1;
+  `,
 ];
 
 /** Brings a file to the newest tables; refuses one that a newer program has written. */
