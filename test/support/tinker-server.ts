@@ -1,20 +1,18 @@
 /**
- * A server of the Tinker protocol for tests, with a model small enough to reason about: the log-prob of a token is −6
- * plus a weight of its own, found by the tokens before it, and an optimiser step adds the learning rate times the
- * gradient. It keeps every step that each model took, so a test can tell whether one was taken twice. Its replies are
+ * A server of the Tinker protocol for tests, with a model small enough to reason about (`toy-model.ts`). It keeps every step that each model took, so a test can tell whether one was taken twice. Its replies are
  * checked against recordings of SkyRL 0.4.0 (test/policy/trainers/server.test.ts).
  */
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PROTOBUF, type CodecName } from '../../src/policy/trainers/codec.ts';
 import { adapterArchive } from '../policy/trainers/archive-bytes.ts';
 import { readPass, writePassed, type PassBody } from '../policy/trainers/pass-bytes.ts';
+import { hashOf, ToyModel, type Reduction } from '../policy/trainers/toy-model.ts';
 
 export interface FakeOptions {
   readonly codec: CodecName;
-  readonly reduction: 'sum' | 'datum-mean' | 'request-mean';
+  readonly reduction: Reduction;
   /** Whether the same number with the same payload is carried out once; hatchery carries it out each time. */
   readonly replaySafe: boolean;
   /** Whether optim_step tells the norm of its gradient. */
@@ -32,17 +30,6 @@ export interface Heard {
 /** What a test does to a request: nothing, lose it before or after it is carried out, or answer it itself. */
 export type Fate = undefined | 'lost' | 'unanswered' | { readonly status: number; readonly body: object };
 
-interface Model {
-  weights: Map<string, number>;
-  gradient: Map<string, number>;
-  datums: number;
-  /** Hash of the payloads of each step taken. */
-  steps: string[];
-  /** Hashes of passes since the last step. */
-  passes: string[];
-  isFresh: boolean;
-}
-
 interface Done {
   readonly status: number;
   readonly body: object | Buffer;
@@ -52,14 +39,12 @@ interface Done {
 
 type Body = Record<string, unknown>;
 
-const hashOf = (value: unknown) =>
-  createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 12);
 const detail = (status: number, text: string): Done => ({ status, body: { detail: text } });
 
 export class FakeTinker {
   readonly options: FakeOptions;
   readonly heard: Heard[] = [];
-  readonly models = new Map<string, Model>();
+  readonly models = new Map<string, ToyModel>();
   /** Asked before a request is carried out. */
   fate: (heard: Heard) => Fate | Promise<Fate> = () => undefined;
   /** How many polls of each future say "not yet", and how. */
@@ -73,7 +58,7 @@ export class FakeTinker {
   readonly #sessions = new Set<string>();
   readonly #futures = new Map<string, { done: Done; polls: number }>();
   readonly #numbers = new Map<string, { path: string; hash: string; requestId: string }>();
-  readonly #checkpoints = new Map<string, Pick<Model, 'weights' | 'steps'>>();
+  readonly #checkpoints = new Map<string, Pick<ToyModel, 'weights' | 'steps'>>();
   #server: Server | undefined;
   #port = 0;
   #ids = 0;
@@ -198,14 +183,7 @@ export class FakeTinker {
     if (!this.#sessions.has(String(body['session_id']))) return detail(404, 'Session not found');
     const id = `model_${++this.#ids}`;
     this.#known.add(id);
-    this.models.set(id, {
-      weights: new Map(),
-      gradient: new Map(),
-      datums: 0,
-      steps: [],
-      passes: [],
-      isFresh: true,
-    });
+    this.models.set(id, new ToyModel());
     const config = { rank: 2, seed: 7 };
     const made = { model_id: id, base_model: this.options.baseModel };
     const full = { ...config, alpha: 32, train_attn: true, train_mlp: true, train_unembed: false };
@@ -247,7 +225,7 @@ export class FakeTinker {
     return this.#submitted(requestId);
   }
 
-  #live(body: Body): Model | undefined {
+  #live(body: Body): ToyModel | undefined {
     return this.models.get(String(body['model_id']));
   }
 
@@ -257,32 +235,7 @@ export class FakeTinker {
     const pass = body as unknown as PassBody;
     const forwardOnly = isForwardPath || pass.forward_only === true;
     const { data } = pass.forward_backward_input ?? pass.forward_input ?? { data: [] };
-    model.isFresh = false;
-    const all = data.reduce((sum, { loss_fn_inputs: inputs }) => sum + total(inputs['weights']?.data), 0);
-    const outputs = data.map((datum) => {
-      const { tokens } = datum.model_input.chunks[0];
-      const inputs = datum.loss_fn_inputs;
-      const keys = tokens.map(
-        (_, at) => `${tokens.slice(0, at + 1).join(' ')}→${inputs['target_tokens']?.data[at]}`,
-      );
-      const logprobs = keys.map((key) => -6 + (model.weights.get(key) ?? 0));
-      const { reduction } = this.options;
-      const divisor =
-        reduction === 'sum' ? 1 : reduction === 'datum-mean' ? total(inputs['weights']?.data) : all;
-      const losses = logprobs.map((logprob, at) => {
-        const advantage = inputs['advantages']?.data[at] ?? 0;
-        const gain = Math.exp(logprob - (inputs['logprobs']?.data[at] ?? 0)) * advantage;
-        const key = keys[at] ?? '';
-        if (!forwardOnly && gain !== 0)
-          model.gradient.set(key, (model.gradient.get(key) ?? 0) + gain / divisor);
-        return -gain;
-      });
-      return { logprobs, losses };
-    });
-    if (!forwardOnly) {
-      model.datums += data.length;
-      model.passes.push(hashOf(data));
-    }
+    const outputs = model.pass(data, this.options.reduction, forwardOnly);
     if (this.options.codec === 'json') return { status: 200, body: jsonPassed(outputs) };
     return { status: 200, body: writePassed(outputs), type: PROTOBUF };
   }
@@ -291,14 +244,7 @@ export class FakeTinker {
     const model = this.#live(body);
     if (!model) return detail(400, 'Model not loaded (likely stale request from previous server)');
     const { learning_rate: rate = 0 } = (body['adam_params'] ?? {}) as { learning_rate?: number };
-    const divisor = this.options.reduction === 'datum-mean' ? Math.max(1, model.datums) : 1;
-    const gradient = [...model.gradient].map(([key, value]) => [key, value / divisor] as const);
-    for (const [key, value] of gradient) {
-      if (rate > 0) model.weights.set(key, (model.weights.get(key) ?? 0) + rate * value);
-    }
-    if (rate > 0) model.steps.push(model.passes.join('+'));
-    Object.assign(model, { gradient: new Map(), datums: 0, passes: [], isFresh: false });
-    const norm = Math.hypot(...gradient.map(([, value]) => value));
+    const norm = model.optimise(rate, this.options.reduction);
     const metrics = {
       ...(this.options.tellsNorm && { 'skyrl.ai/grad_norm': norm }),
       'skyrl.ai/learning_rate': rate,
@@ -307,7 +253,7 @@ export class FakeTinker {
   }
 
   /** Saving, loading, unloading. */
-  #keep(path: string, body: Body, model: Model | undefined): Done {
+  #keep(path: string, body: Body, model: ToyModel | undefined): Done {
     const id = String(body['model_id']);
     if (path === 'unload_model') {
       this.models.delete(id);
@@ -329,7 +275,7 @@ export class FakeTinker {
     return this.#submitted(this.#promise({ status: 200, body: { path: shown, type: path, ...extra } }));
   }
 
-  #load(path: string, model: Model, seq: unknown): Done {
+  #load(path: string, model: ToyModel, seq: unknown): Done {
     if (!model.isFresh) return detail(400, `LoadWeights is not permitted with seq_id ${String(seq)}`);
     const saved = this.#checkpoints.get(path);
     if (!saved) return detail(404, 'Checkpoint not found');
@@ -361,8 +307,6 @@ export class FakeTinker {
     return { status: 302, body: { location: this.redirect || own } };
   }
 }
-
-const total = (numbers: readonly number[] = []) => numbers.reduce((sum, number) => sum + number, 0);
 
 const tensor = (data: readonly number[]) => ({ data, dtype: 'float32', shape: [data.length] });
 

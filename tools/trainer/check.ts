@@ -45,7 +45,9 @@ async function timed<T>(name: string, work: () => Promise<T>): Promise<T> {
 
 /** Mean |difference| over all tokens, in nats. */
 function difference(a: readonly number[][], b: readonly number[][]): number {
-  const pairs = a.flatMap((row, index) => row.map((value, at) => Math.abs(value - (b[index]?.[at] ?? NaN))));
+  const pairs = a.flatMap((values, index) =>
+    values.map((value, at) => Math.abs(value - (b[index]?.[at] ?? NaN))),
+  );
   return pairs.reduce((sum, value) => sum + value, 0) / pairs.length;
 }
 
