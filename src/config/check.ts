@@ -36,6 +36,8 @@ function schemaProblems(document: unknown): Problem[] {
     if (keyword === 'additionalProperties') continue;
     const { path, value } = locate(document, instancePath);
     const unknown = keyword === 'boolean';
+    // A union reports its branches and then itself: the first report says more.
+    if (problems.has(path) && keyword === 'anyOf') continue;
     problems.set(path, {
       path,
       message: unknown ? 'is not a known field' : `${message}, found ${shown(path, value)}`,
@@ -52,22 +54,25 @@ function shown(path: string, value: unknown): string {
   if (value === undefined) return 'nothing';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object' && value !== null) return 'an object';
-  return path.endsWith('apiKey') || path.endsWith('url')
-    ? 'a value that is not shown'
-    : JSON.stringify(value);
+  return /(?:apiKey|url)$/i.test(path) ? 'a value that is not shown' : JSON.stringify(value);
 }
 
 /** A JSON pointer as a path with ids, and the value there. */
 function locate(document: unknown, pointer: string): { path: string; value: unknown } {
   const names: string[] = [];
   let value = document;
-  for (const step of pointer.split('/').slice(1)) {
+  for (const step of pointer.split('/').slice(1).map(unescaped)) {
     const list = Array.isArray(value);
     value =
       typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[step] : undefined;
     names.push(list ? nameOf(value, Number(step)) : step);
   }
   return { path: names.join('.') || 'the document', value };
+}
+
+/** RFC 6901, section 4. */
+function unescaped(step: string): string {
+  return step.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
 function duplicates(config: Config): Problem[] {
@@ -91,10 +96,10 @@ function references(config: Config, known: Known): Problem[] {
   const report = (path: string, message: string, remedy: string) => problems.push({ path, message, remedy });
   const models = config.models.map(({ id }) => id);
   for (const model of config.models) {
-    if (model.provider !== 'sim' && !model.baseUrl) {
-      const remedy = 'Give the address up to and with /v1.';
-      report(`models.${model.id}.baseUrl`, 'is missing', remedy);
-    }
+    const { id, provider, baseUrl } = model;
+    if (provider === 'sim' || (baseUrl !== undefined && URL.canParse(baseUrl))) continue;
+    const remedy = 'Give the address up to and with /v1.';
+    report(`models.${id}.baseUrl`, baseUrl === undefined ? 'is missing' : 'is not an address', remedy);
   }
   for (const pool of config.pools) {
     for (const member of pool.members) {
@@ -119,7 +124,11 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
   const oneOf = (field: string, value: string, names: readonly string[]) => {
     if (names.includes(value)) return true;
     const remedy = `Use one of: ${names.join(', ') || 'none'}.`;
-    problems.push({ path: `${path}.${field}`, message: `there is no ${field} ${value}`, remedy });
+    problems.push({
+      path: `${path}.${field}`,
+      message: `there is no ${field.split('.').at(-1)} ${value}`,
+      remedy,
+    });
     return false;
   };
   const pool = config.pools.find(({ id }) => id === system.pool);
@@ -128,7 +137,7 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
     system.pool,
     config.pools.map(({ id }) => id),
   );
-  if (system.reward) oneOf('verifier', system.reward.verifier, known.verifiers);
+  if (system.reward) oneOf('reward.verifier', system.reward.verifier, known.verifiers);
   if (!oneOf('protocol', system.protocol, known.protocols) || !pool) return problems;
   try {
     known.checkOptions(system, pool.members);

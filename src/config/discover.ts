@@ -17,6 +17,8 @@ interface Source {
   readonly name: string;
   readonly baseUrl: string;
   readonly apiKey?: string;
+  /** Whether the environment names it: then its silence is worth a word. */
+  readonly isNamed: boolean;
 }
 
 /** Names that no chat answers to. */
@@ -29,27 +31,33 @@ const MAX_LIST_BYTES = 1_048_576;
 function sources(environment: Environment): Source[] {
   const found: Source[] = [];
   const { OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY, OLLAMA_HOST, VLLM_BASE_URL } = environment;
-  if (OPENAI_API_KEY) {
-    const baseUrl = OPENAI_BASE_URL ?? 'https://api.openai.com/v1';
-    found.push({ name: 'openai', baseUrl, apiKey: OPENAI_API_KEY });
-  }
-  if (ANTHROPIC_API_KEY) {
-    found.push({ name: 'anthropic', baseUrl: 'https://api.anthropic.com/v1', apiKey: ANTHROPIC_API_KEY });
-  }
-  const ollama = OLLAMA_HOST ?? '127.0.0.1:11434';
-  found.push({ name: 'ollama', baseUrl: `${ollama.includes('://') ? ollama : `http://${ollama}`}/v1` });
-  found.push({ name: 'vllm', baseUrl: VLLM_BASE_URL ?? 'http://127.0.0.1:8000/v1' });
+  const add = (name: string, baseUrl: string, isNamed: boolean, apiKey?: string) =>
+    found.push({ name, baseUrl: baseUrl.replace(/\/+$/, ''), isNamed, ...(apiKey && { apiKey }) });
+  if (OPENAI_API_KEY) add('openai', OPENAI_BASE_URL || 'https://api.openai.com/v1', true, OPENAI_API_KEY);
+  if (ANTHROPIC_API_KEY) add('anthropic', 'https://api.anthropic.com/v1', true, ANTHROPIC_API_KEY);
+  add('ollama', ollamaUrl(OLLAMA_HOST || '127.0.0.1'), Boolean(OLLAMA_HOST));
+  add('vllm', VLLM_BASE_URL || 'http://127.0.0.1:8000/v1', Boolean(VLLM_BASE_URL));
   return found;
+}
+
+/** OLLAMA_HOST is what its server listens on: scheme, port and even the host may be left out. */
+function ollamaUrl(host: string): string {
+  const [, scheme = 'http://', rest = ''] = /^(https?:\/\/)?(.*?)\/*$/.exec(host) ?? [];
+  const name = rest.replace(/^(?:0\.0\.0\.0|\[::\])?(?=:|$)/, '127.0.0.1');
+  const port = /:\d+$/.test(name) || scheme === 'https://' ? '' : ':11434';
+  return `${scheme}${name}${port}/v1`;
 }
 
 /** The ids that a server lists, or none when it does not answer in time. */
 function listModels({ baseUrl, apiKey }: Source): Promise<string[]> {
+  if (!URL.canParse(baseUrl)) return Promise.resolve([]);
   return new Promise((resolve) => {
     const headers = apiKey
       ? { authorization: `Bearer ${apiKey}`, 'x-api-key': apiKey, 'anthropic-version': '2023-06-01' }
       : {};
     const get = baseUrl.startsWith('https:') ? httpsGet : httpGet;
-    const request = get(`${baseUrl}/models`, { headers, timeout: TIMEOUT_MS }, (response) => {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const request = get(`${baseUrl}/models`, { headers, signal }, (response) => {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (chunk: string) => {
@@ -59,7 +67,6 @@ function listModels({ baseUrl, apiKey }: Source): Promise<string[]> {
       response.on('end', () => resolve(idsIn(text)));
       response.on('error', () => resolve([]));
     });
-    request.on('timeout', () => request.destroy());
     request.on('error', () => resolve([]));
   });
 }
@@ -147,9 +154,13 @@ export async function discover(environment: Environment): Promise<Discovery> {
   );
   const found = listed.filter(({ ids }) => ids.length > 0);
   if (found.length === 0) {
+    const silent = listed.filter(({ source }) => source.isNamed).map(({ source }) => source.name);
+    const why = silent.length
+      ? `${silent.join(' and ')} listed no models`
+      : 'no OPENAI_API_KEY or ANTHROPIC_API_KEY, and no Ollama or vLLM on this machine';
     const notice =
-      'SIMULATED models only: no configuration file, no OPENAI_API_KEY or ANTHROPIC_API_KEY, and no Ollama or ' +
-      'vLLM on this machine. Answers are made up by a program; write a config file to use real models.';
+      `SIMULATED models only: no configuration file, and ${why}. ` +
+      'Answers are made up by a program; write a config file to use real models.';
     return { document: simulatedDocument(true, false), notice };
   }
   const names = found.map(({ source, ids }) => `${source.name} (${ids.length})`).join(', ');

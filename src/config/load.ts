@@ -19,16 +19,27 @@ export function readConfig(file: string, environment: Environment, known: Known)
     const reason = error instanceof Error ? error.message : String(error);
     throw new ConsortError('config_unreadable', [file, reason], { cause: error });
   }
-  const yaml = parseDocument(text, { prettyErrors: true });
-  if (yaml.errors.length > 0) {
-    const problems: Problem[] = yaml.errors.map(({ message }) => ({
-      path: file,
-      message: message.split('\n')[0] ?? message,
-      remedy: 'Correct the YAML.',
-    }));
-    return { problems };
-  }
-  const { value, problems } = resolveReferences(yaml.toJS({ maxAliasCount: 100 }), environment);
+  const { document, problems: faults } = readYaml(text, file);
+  if (faults.length > 0) return { problems: faults };
+  const { value, problems } = resolveReferences(document, environment);
   const checked = checkDocument(value, known);
   return problems.length > 0 ? { problems: [...problems, ...checked.problems] } : checked;
+}
+
+/** The document, or what is wrong with it. Only the first line of a message: the others quote the file. */
+function readYaml(text: string, file: string): { document?: unknown; problems: Problem[] } {
+  const problem = ({ message }: Error): Problem => ({
+    path: file,
+    message: message.split('\n')[0] ?? message,
+    remedy: 'Correct the YAML.',
+  });
+  const yaml = parseDocument(text, { prettyErrors: true });
+  if (yaml.errors.length > 0) return { problems: yaml.errors.map(problem) };
+  try {
+    const document: unknown = yaml.toJS({ maxAliasCount: 100 });
+    return { document, problems: [] };
+  } catch (error) {
+    // An alias without its anchor, or one that unfolds without end, shows only here.
+    return { problems: [problem(error instanceof Error ? error : new TypeError(String(error)))] };
+  }
 }

@@ -5,11 +5,19 @@ import type { Problem } from './problem.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const REFERENCE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g;
+const ONLY_REFERENCE = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/;
+/** An address with a password in it. */
+const WITH_PASSWORD = /^\w+:\/\/[^/@]*:[^/@]+@/;
 /** Fields that hold a secret, by their name. */
 const SECRET_FIELDS = new Set(['apiKey']);
 /** Stands for a value that could not be had, so that the rest of the document can still be checked. */
 const UNRESOLVED = 'unresolved';
 const FILE_FIELDS = new Set(['apiKey', 'url']);
+
+function isWrittenOut(field: string, value: string): boolean {
+  if (SECRET_FIELDS.has(field)) return !value.startsWith('file:') && !ONLY_REFERENCE.test(value);
+  return WITH_PASSWORD.test(value.replace(REFERENCE, ''));
+}
 
 export interface Resolution {
   readonly value: unknown;
@@ -30,7 +38,7 @@ export function resolveReferences(document: unknown, environment: Environment): 
   };
   const text = (value: string, path: readonly string[]): string => {
     const field = path.at(-1) ?? '';
-    if (SECRET_FIELDS.has(field) && !value.startsWith('file:') && !/^\$\{\w+\}$/.test(value)) {
+    if (isWrittenOut(field, value)) {
       problems.push({
         path: path.join('.'),
         message: 'a secret is written out',
