@@ -1,7 +1,6 @@
 /** What can be asked for: models, and systems made of a pool and a protocol. Built once from a configuration. */
 import { createHash } from 'node:crypto';
 import Value from 'typebox/value';
-import { Compile } from 'typebox/compile';
 import type { Config, ModelConfig, SystemConfig } from '../contract/config.ts';
 import { ConsortError } from '../contract/errors.ts';
 import type { Member } from '../contract/plan.ts';
@@ -58,9 +57,9 @@ export function memberOf(model: ModelConfig): Member {
  */
 export function optionsFor(protocol: Protocol, given: Options): Options {
   const options: unknown = Value.Default(protocol.options, structuredClone(given));
-  const validator = Compile(protocol.options);
-  if (validator.Check(options)) return options;
-  const [error] = validator.Errors(options);
+  // Not compiled: a compiler run for each request with options would cost more than it saves.
+  if (Value.Check(protocol.options, options)) return options;
+  const [error] = Value.Errors(protocol.options, options);
   const name = error?.instancePath.slice(1) ?? '';
   const value = JSON.stringify(given[name.split('/')[0] ?? '']);
   const known = Object.keys(protocol.options.properties).join(', ') || 'none';

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Clock, NewId, RunSystem } from '../contract/capabilities.ts';
 import type { Config } from '../contract/config.ts';
 import type { Outcome } from '../contract/outcome.ts';
-import type { LedgerEntry, Store } from '../contract/store.ts';
+import type { Estimates, Ledger, LedgerEntry, Releases } from '../contract/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { Metrics } from './metrics.ts';
 import type { Caller, Resolved } from './resolve.ts';
@@ -17,13 +17,20 @@ export interface Recorder {
   readonly find: (outcomeId: string) => Promise<Outcome | undefined>;
 }
 
+/** What the gateway looks up in the store. */
+export interface Shelf {
+  readonly ledger: Pick<Ledger, 'outcome'>;
+  readonly estimates: Pick<Estimates, 'query'>;
+  readonly releases: Pick<Releases, 'list'>;
+}
+
 export interface GatewayParts {
   readonly config: Config;
   /** The current generation. */
   readonly catalog: () => Catalog;
   readonly resolve: (body: ChatRequest, caller: Caller) => Resolved;
   readonly run: RunSystem;
-  readonly store: Pick<Store, 'ledger' | 'estimates' | 'releases' | 'ping'>;
+  readonly store: Shelf;
   readonly recorder: Recorder;
   readonly metrics: Metrics;
   readonly clock: Clock;

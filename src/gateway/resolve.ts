@@ -50,7 +50,8 @@ export function createResolver(lasting: ResolverParts): (body: ChatRequest, call
     checkExtension(parts, system, extension, caller);
     if (!system.plain) checkFields(system, body);
     const id = parts.newId();
-    const seed = extension.seed === undefined ? '' : String(extension.seed);
+    // One seed for all calls would make a member's samples equal, so a team's seed is the plan's.
+    const seed = String(extension.seed ?? (system.plain ? undefined : body.seed) ?? '');
     const instance =
       seed === ''
         ? id
@@ -72,7 +73,10 @@ function findSystem(parts: ResolveParts, name: string, caller: Caller): System {
   const known = parts.catalog.systems.get(name);
   const system = known ?? (parts.inlinePlans ? inlineSystem(parts, name) : undefined);
   if (!system) throw new ConsortError('model_not_found', [name], { param: 'model' });
-  if (!caller.mayUse(name)) throw new ConsortError('key_forbidden', [caller.tenant, `use ${name}`]);
+  // Whoever names the members of a plan must be allowed each of them.
+  const names = known ? [name] : [name, ...system.pool.members.map(({ alias }) => alias)];
+  const forbidden = names.find((one) => !caller.mayUse(one));
+  if (forbidden !== undefined) throw new ConsortError('key_forbidden', [caller.tenant, `use ${forbidden}`]);
   return system;
 }
 
@@ -106,10 +110,14 @@ function checkExtension(
       throw new ConsortError('override_forbidden', [system.id, field], { param: `consort.${field}` });
     }
   }
-  for (const field of ['gold', 'verifier', 'params', 'choices', 'design'] as const) {
+  for (const field of ['gold', 'verifier', 'params', 'design'] as const) {
     if (extension[field] !== undefined && !caller.mayScore) {
       throw new ConsortError('key_forbidden', [caller.tenant, `send consort.${field}`]);
     }
+  }
+  if (extension.design !== undefined && extension.seed === undefined) {
+    const wrong = 'consort.design joins runs of one prompt by their seed, and there is none';
+    throw new ConsortError('invalid_request', ['consort.seed', wrong], { param: 'consort.seed' });
   }
   if (extension.verifier !== undefined && !verifiers.includes(extension.verifier)) {
     throw new ConsortError('verifier_unknown', [extension.verifier, verifiers.join(', ')], {
@@ -127,7 +135,21 @@ function checkFields(system: System, body: ChatRequest): void {
   if ((body.n ?? 1) > 1) refuse('n', body.n);
   if (body.tools?.length && !system.protocol.tools) refuse('tools', body.tools.length);
   if (body.logprobs) refuse('logprobs', true);
+  for (const [field, neutral] of Object.entries(NOT_FOR_TEAMS)) {
+    const value = body[field] ?? undefined;
+    if (value !== undefined && !neutral.includes(JSON.stringify(value))) refuse(field, value);
+  }
 }
+
+/** Fields that change what one model does and cannot be handed through a team, with their values that ask nothing. */
+const NOT_FOR_TEAMS: Readonly<Record<string, readonly string[]>> = {
+  audio: [],
+  function_call: ['"auto"', '"none"'],
+  functions: ['[]'],
+  logit_bias: ['{}'],
+  modalities: ['["text"]'],
+  tool_choice: ['"auto"'],
+};
 
 function taskOf(system: System, body: ChatRequest, extension: RequestExtension): Task {
   const sampling: Record<string, unknown> = {};
@@ -155,7 +177,7 @@ function taskOf(system: System, body: ChatRequest, extension: RequestExtension):
 
 /** The body as the client sent it, less what is ours. */
 function passThroughOf(body: ChatRequest): Record<string, unknown> {
-  const { consort: _consort, stream: _stream, stream_options: _options, messages: _messages, ...rest } = body;
+  const { consort: _consort, stream: _stream, messages: _messages, ...rest } = body;
   return rest;
 }
 

@@ -4,6 +4,7 @@ import { fastify, LogController, type FastifyInstance } from 'fastify';
 import { ConsortError } from '../contract/errors.ts';
 import { auth } from './plugins/auth.ts';
 import { errors } from './plugins/errors.ts';
+import { json } from './plugins/json.ts';
 import { validation } from './plugins/validation.ts';
 import type { GatewayParts } from './ports.ts';
 import { chatCompletions } from './routes/chat-completions.ts';
@@ -27,6 +28,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
     routerOptions: { maxParamLength: 500 },
   });
   await app.register(errors, { metrics: parts.metrics, maxBodyBytes: server.maxBodyBytes });
+  await app.register(json);
   await app.register(validation);
   await app.register(auth, authConfig);
   chatCompletions(app, parts);

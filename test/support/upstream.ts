@@ -91,7 +91,7 @@ export function said(content: string, more: object = {}): Script {
 
 /** What the request asks for: streamed or whole. */
 export function either(text: string): (request: Received) => Script {
-  return ({ body }) => (body['stream'] === true ? spoken(text) : said(text));
+  return ({ body }) => (body['stream'] === true ? spoken(...text.split(/(?<= )/)) : said(text));
 }
 
 async function perform(
@@ -106,7 +106,7 @@ async function perform(
     else if (step === HANG) return;
     else if (typeof step === 'string' || step instanceof Uint8Array) {
       if (!response.write(step)) await Promise.race([once(response, 'drain'), once(response, 'close')]);
-    } else await sleep(step.pauseMs);
+    } else await sleep(step.pauseMs, undefined, { ref: false });
   }
   response.end();
 }

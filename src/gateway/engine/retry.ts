@@ -1,6 +1,7 @@
 /**
  * Decorator: asks again after a failure that may pass, as long as nothing has been heard. Waits with full jitter
- * (exponential from 100 ms, at most 5 s) or for as long as the upstream asked, at most 30 s.
+ * (exponential from 100 ms, at most 5 s) or for as long as the upstream asked; whoever asks for more than 30 s is not
+ * asked again, for sooner would be in vain.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../../contract/part.ts';
@@ -34,11 +35,12 @@ export function retry({ retriesOf, jitter, onRetry }: RetryOptions): (next: Send
         return await next({ call, emit, signal, stream, note });
       } catch (thrown) {
         const error = ConsortError.from(thrown);
-        if (heard || signal.aborted || !error.retryable || attempt >= retries) throw error;
+        const askedMs = error.retryAfterMs ?? 0;
+        const isFinal = heard || signal.aborted || !error.retryable || askedMs > LONGEST_ASKED_MS;
+        if (isFinal || attempt >= retries) throw error;
         onRetry(call.member.alias, error.code);
         const backOff = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt) * jitter();
-        const waitMs = Math.min(LONGEST_ASKED_MS, error.retryAfterMs ?? backOff);
-        await sleep(waitMs, undefined, { signal }).catch(() => {
+        await sleep(error.retryAfterMs ?? backOff, undefined, { signal }).catch(() => {
           throw signal.reason;
         });
       }

@@ -10,7 +10,7 @@ function valueAt(root: unknown, pointer: string): unknown {
   let value = root;
   for (const step of pointer.split('/').slice(1)) {
     if (typeof value !== 'object' || value === null) return undefined;
-    value = Object.entries(value).find(([name]) => name === step)?.[1];
+    value = Object.entries(value).find(([name]) => name === step.replaceAll('~1', '/'))?.[1];
   }
   return value;
 }
@@ -21,14 +21,44 @@ function shown(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}…` : text;
 }
 
-function faultOf(errors: readonly { instancePath: string; message: string }[], value: unknown): ConsortError {
-  // The deepest path is the most telling: a union reports each of its branches.
-  const deepest = errors.toSorted((a, b) => b.instancePath.length - a.instancePath.length)[0];
-  const field = deepest?.instancePath.slice(1).replaceAll('/', '.') || 'body';
-  const rule =
-    deepest?.message === 'schema is false' ? 'is not a known field' : (deepest?.message ?? 'is invalid');
-  const found = shown(valueAt(value, deepest?.instancePath ?? ''));
-  return new ConsortError('invalid_request', [field, `${rule}, got ${found}`], { param: field });
+interface Fault {
+  readonly instancePath: string;
+  readonly keyword: string;
+  readonly message: string;
+  readonly params: object;
+}
+
+/**
+ * A union reports the faults of each branch. The branch that was meant is the one whose constants fit: something is
+ * missing in it, and no constant is wrong.
+ */
+function meant(faults: readonly Fault[]): readonly Fault[] {
+  const own = faults.find(({ keyword }, index) => {
+    const next = faults[index + 1]?.keyword;
+    return keyword === 'required' && next !== undefined && next !== 'const';
+  });
+  return own ? [own] : faults;
+}
+
+function ruleOf(faults: readonly Fault[]): string {
+  const constants = faults
+    .filter(({ keyword }) => keyword === 'const')
+    .flatMap(({ params }): unknown[] => Object.values(params));
+  if (constants.length > 0) return `must be one of ${[...new Set(constants)].join(', ')}`;
+  const rules = faults.filter(({ keyword }) => keyword !== 'anyOf').map(({ message }) => message);
+  return [...new Set(rules)].join(' or ').replace('schema is false', 'is not a known field');
+}
+
+function faultOf(errors: readonly Fault[], value: unknown): ConsortError {
+  const faults = meant(errors);
+  // The deepest path is the most telling: a union reports itself too.
+  const depth = (path: string) => path.split('/').length;
+  const path =
+    faults.map(({ instancePath }) => instancePath).toSorted((a, b) => depth(b) - depth(a))[0] ?? '';
+  const field = path.slice(1).replaceAll('/', '.').replaceAll('~1', '/') || 'body';
+  const rule = ruleOf(faults.filter(({ instancePath }) => instancePath === path));
+  const found = path === '' ? '' : `, got ${shown(valueAt(value, path))}`;
+  return new ConsortError('invalid_request', [field, `${rule}${found}`], { param: field });
 }
 
 export const validation = plugin((app: FastifyInstance, _options: object, done: () => void) => {

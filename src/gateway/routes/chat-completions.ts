@@ -12,6 +12,8 @@ import { SseStream } from '../wire/sse-stream.ts';
 
 /** How long a plain model's first word is waited for, so that an early error keeps its own status. */
 const STATUS_WAIT_MS = 1_000;
+/** How long a client may leave a stream unread. */
+const STALL_MS = 60_000;
 
 export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void {
   app.post<{ Body: ChatRequest }>(
@@ -22,6 +24,7 @@ export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void
       const resolved = parts.resolve(body, request.caller);
       const stream = body.stream === true;
       const control = new AbortController();
+      if (reply.raw.destroyed) control.abort();
       reply.raw.once('close', () => {
         if (!reply.raw.writableFinished) control.abort();
       });
@@ -39,14 +42,14 @@ export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void
 
 type ChatCall = FastifyRequest<{ Body: ChatRequest }>;
 
-function outcomeHeaders({ plan }: Resolved): Record<string, string> {
-  return { 'x-consort-outcome': plan.id, 'x-consort-system': plan.system };
+function outcomeHeaders({ plan }: Resolved, { id }: ChatCall): Record<string, string> {
+  return { 'x-consort-outcome': plan.id, 'x-consort-system': plan.system, 'x-request-id': id };
 }
 
 async function whole(
   parts: GatewayParts,
   resolved: Resolved,
-  { body }: ChatCall,
+  request: ChatCall,
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<void> {
@@ -55,10 +58,10 @@ async function whole(
   const emit = (part: Part) => {
     if (part.raw !== undefined) raw = part.raw;
   };
-  const trace = body.consort?.trace === true;
+  const trace = request.body.consort?.trace === true;
   const result = await parts.run(plan, task, { emit, signal, stream: false, trace: false });
   if (reply.raw.destroyed) return;
-  void reply.headers(outcomeHeaders(resolved));
+  void reply.headers(outcomeHeaders(resolved, request));
   if (!result.answer || result.error) throw result.error ?? new ConsortError('internal', ['no answer']);
   const text = system.plain && raw !== undefined ? raw : chatBody(result.outcome, result.answer, trace);
   await reply.type('application/json; charset=utf-8').send(text);
@@ -68,26 +71,28 @@ async function whole(
 async function streamed(
   parts: GatewayParts,
   resolved: Resolved,
-  { body }: ChatCall,
+  request: ChatCall,
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<void> {
   const { plan, task, system } = resolved;
+  const { body } = request;
   const trace = body.consort?.trace === true;
   let chat: { stream: SseStream; writer: ChatStream } | undefined;
   const begin = () => {
     if (chat) return chat;
     reply.hijack();
     const heartbeatMs = parts.config.server.heartbeatSeconds * 1000;
-    const headers = { ...outcomeHeaders(resolved), 'x-request-id': reply.request.id };
-    const stream = new SseStream(reply.raw, { headers, heartbeatMs });
+    const headers = outcomeHeaders(resolved, request);
+    const stream = new SseStream(reply.raw, { headers, heartbeatMs, stallMs: STALL_MS });
     const writer = new ChatStream(stream, {
       id: `chatcmpl-${plan.id}`,
       model: plan.asked,
       created: Math.floor(parts.clock.now() / 1000),
       includeUsage: body.stream_options?.include_usage === true,
       trace,
-      plain: system.plain,
+      // A simulated model has no bytes of its own to pass on.
+      plain: system.plain && !system.simulated,
       ...(plan.simulated && { fingerprint: 'sim-pool/1' }),
     });
     chat = { stream, writer };
@@ -102,8 +107,9 @@ async function streamed(
   } finally {
     clearTimeout(timer);
   }
+  if (reply.raw.destroyed) return chat?.stream.end();
   if (result.error && !chat) {
-    void reply.headers(outcomeHeaders(resolved));
+    void reply.headers(outcomeHeaders(resolved, request));
     throw result.error;
   }
   const { stream, writer } = begin();

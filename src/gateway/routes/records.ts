@@ -4,6 +4,7 @@ import Type from 'typebox';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Outcome } from '../../contract/outcome.ts';
 import { Feedback, type Reward } from '../../contract/reward.ts';
+import { SYSTEM_PREFIX } from '../catalog.ts';
 import type { GatewayParts } from '../ports.ts';
 import type { Caller } from '../resolve.ts';
 
@@ -30,7 +31,9 @@ export function records(app: FastifyInstance, parts: GatewayParts): void {
     async (request) => {
       const { system, task } = request.query;
       const filter = { ...(system && { system }), ...(task !== undefined && { task }) };
-      return { object: 'list', data: await parts.store.estimates.query(filter) };
+      const { mayUse } = request.caller;
+      const estimates = await parts.store.estimates.query(filter);
+      return { object: 'list', data: estimates.filter((one) => mayUse(`${SYSTEM_PREFIX}${one.system}`)) };
     },
   );
 

@@ -87,7 +87,8 @@ export class ChatStream {
     if (part.type === 'step-start' || part.type === 'step-end') return this.#step(part);
     if (part.raw === undefined) return undefined;
     if (this.#options.includeUsage || !part.raw.includes('"usage"')) return this.#stream.send(part.raw);
-    if (part.type === 'usage' && /"choices":\s*\[\]/.test(part.raw)) return undefined;
+    if (part.type === 'usage' && /"choices":\s*\[\s*\]/.test(part.raw)) return undefined;
+    // We asked the upstream for the usage, so a `null` in each chunk is our doing and is taken out again.
     return this.#stream.send(part.raw.replace(/,\s*"usage":\s*null/, ''));
   }
 

@@ -1,12 +1,15 @@
 /**
  * One event stream to a client: headers at once, heartbeats through silence, one write for all events of a tick,
- * and a promise to wait on when the client reads slower than we write.
+ * and a promise to wait on when the client reads slower than we write. A client that takes nothing for too long is cut
+ * off: it would hold an upstream and our memory for ever.
  */
 import type { ServerResponse } from 'node:http';
 
 export interface SseOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly heartbeatMs: number;
+  /** How long a client may leave what was written to it unread. */
+  readonly stallMs: number;
 }
 
 /** A comment: every client skips it, and an event-level idle timer is reset by the blank line. */
@@ -15,12 +18,14 @@ const HEARTBEAT = ': keep-alive\n\n';
 export class SseStream {
   readonly #response: ServerResponse;
   readonly #heartbeat: NodeJS.Timeout;
+  readonly #stallMs: number;
   #pending = '';
   #scheduled = false;
   #drained: Promise<void> | undefined;
 
-  constructor(response: ServerResponse, { headers, heartbeatMs }: SseOptions) {
+  constructor(response: ServerResponse, { headers, heartbeatMs, stallMs }: SseOptions) {
     this.#response = response;
+    this.#stallMs = stallMs;
     response.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
@@ -33,6 +38,7 @@ export class SseStream {
 
   /** Sends one event. The returned promise, if any, settles when the client has caught up or left. */
   send(data: string): void | Promise<void> {
+    if (this.#response.destroyed) return undefined;
     this.#pending += data.includes('\n') ? lines(data) : `data: ${data}\n\n`;
     if (!this.#scheduled) {
       // Everything that one upstream read brought becomes one write.
@@ -44,9 +50,12 @@ export class SseStream {
 
   end(): void {
     clearInterval(this.#heartbeat);
-    if (this.#response.destroyed) return;
-    this.#response.end(this.#pending);
+    const response = this.#response;
+    if (response.destroyed) return;
+    response.end(this.#pending);
     this.#pending = '';
+    const cut = setTimeout(() => response.destroy(), this.#stallMs);
+    response.once('close', () => clearTimeout(cut));
   }
 
   #flush(): void {
@@ -61,9 +70,13 @@ export class SseStream {
   #write(text: string): void {
     const response = this.#response;
     if (response.destroyed || response.writableEnded) return;
+    // A heartbeat to a client that does not read would only pile up.
+    if (this.#drained && text === HEARTBEAT) return;
     if (response.write(text) || this.#drained) return;
     this.#drained = new Promise((resolve) => {
+      const cut = setTimeout(() => response.destroy(), this.#stallMs);
       const settle = () => {
+        clearTimeout(cut);
         response.off('drain', settle).off('close', settle);
         this.#drained = undefined;
         resolve();
