@@ -165,6 +165,7 @@ export const PACKAGES: Readonly<Record<string, Dependency>> = {
     in: ['src/store'],
     instead: 'only the store speaks to Redis: use an interface of src/contract/store.ts',
   },
+  tar: { in: ['src/policy/trainers'], instead: 'only the trainers unpack archives' },
   openai: { in: ['src/cli/demo'], instead: 'speak to models through an upstream; only the tour is a client' },
   yaml: { in: ['src/config', 'src/cli'], instead: 'src/config reads YAML; take the value as a parameter' },
   cephes: MATHEMATICS,
