@@ -19,7 +19,7 @@ import { createLogger } from '../logger.ts';
 import { untilSignal } from '../serve.ts';
 import { Progress } from '../terminal.ts';
 
-const DEFAULT_TASKS = 120;
+const DEFAULT_TASKS = 200;
 /** The two systems of the tour and the calls that the whole team of three makes in each. */
 const SYSTEMS = [
   { id: 'tiny-vote', calls: 3 },
