@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
+import { Adapters } from './server/adapters.ts';
 import { httpServer, listen } from './server/http.ts';
 import { TinyModel } from './server/tiny-model.ts';
 
@@ -27,7 +28,7 @@ for (const file of (await readdir(values.models)).toSorted()) {
   if (id !== file) models.set(id, await TinyModel.load(llama, id, join(values.models, file)));
 }
 
-const server = httpServer(models);
+const server = httpServer({ models, adapters: new Adapters(llama, models) });
 const url = await listen(server, Number(values.port));
 console.log(JSON.stringify({ url, baseUrl: `${url}/v1`, models: [...models.keys()] }));
 

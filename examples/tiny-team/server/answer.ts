@@ -36,7 +36,12 @@ export async function answer(
   const choices = Array.from({ length: request.n }, (_, index) =>
     speak(model, prompt, request, { index, seed: seed + index }, signal, emit),
   );
-  await Promise.all(choices);
+  try {
+    await Promise.all(choices);
+  } finally {
+    // The call is over when none of its choices uses the model any more, also when one of them has failed.
+    await Promise.allSettled(choices);
+  }
 }
 
 async function speak(

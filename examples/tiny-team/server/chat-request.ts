@@ -24,7 +24,7 @@ export interface ChatRequest {
   returnTokenIds: boolean;
 }
 
-type Fields = Record<string, unknown>;
+export type Fields = Record<string, unknown>;
 
 const roles: Record<string, Role> = {
   system: 'system',
@@ -120,6 +120,6 @@ function refuse(body: Fields, field: string, expected: string): void {
   if (value !== undefined && value !== null && !empty && !plain) throw badField(field, value, expected);
 }
 
-function isFields(value: unknown): value is Fields {
+export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

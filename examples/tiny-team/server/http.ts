@@ -1,25 +1,31 @@
 /** The routes, over node:http alone. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Adapters } from './adapters.ts';
 import { answer, promptOf, type Delta } from './answer.ts';
-import { chatRequest } from './chat-request.ts';
+import { chatRequest, type ChatRequest } from './chat-request.ts';
 import { RequestError } from './request-error.ts';
 import type { TinyModel } from './tiny-model.ts';
 import { Wire } from './wire.ts';
 
 type Models = ReadonlyMap<string, TinyModel>;
 
-const largestBody = 1024 * 1024;
-
-export function httpServer(models: Models): Server {
-  return createServer((request, response) => void respond(models, request, response));
+interface Served {
+  models: Models;
+  adapters: Adapters;
 }
 
-async function respond(models: Models, request: IncomingMessage, response: ServerResponse): Promise<void> {
+const largestBody = 1024 * 1024;
+
+export function httpServer(served: Served): Server {
+  return createServer((request, response) => void respond(served, request, response));
+}
+
+async function respond(served: Served, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
   response.once('close', () => gone.abort());
   try {
-    await route(models, request, response, gone.signal);
+    await route(served, request, response, gone.signal);
   } catch (error) {
     if (gone.signal.aborted) return;
     const refusal = error instanceof RequestError ? error : failure(error);
@@ -29,7 +35,7 @@ async function respond(models: Models, request: IncomingMessage, response: Serve
 }
 
 async function route(
-  models: Models,
+  { models, adapters }: Served,
   request: IncomingMessage,
   response: ServerResponse,
   signal: AbortSignal,
@@ -42,13 +48,17 @@ async function route(
       return sendJson(response, 200, { object: 'list', data: [...models.values()].map(card) });
     case 'POST /v1/chat/completions':
       return complete(models, await bodyOf(request), response, signal);
+    case 'POST /v1/load_lora_adapter':
+      return sendText(response, await adapters.load(await bodyOf(request)));
+    case 'POST /v1/unload_lora_adapter':
+      return sendText(response, await adapters.unload(await bodyOf(request)));
     default:
       throw new RequestError(404, 'not_found', `there is no ${request.method} ${path} here`);
   }
 }
 
-function card({ id, description }: TinyModel): object {
-  return { id, object: 'model', created: 0, owned_by: 'tiny-team', description };
+function card({ id, root, parent, description }: TinyModel): object {
+  return { id, object: 'model', created: 0, owned_by: 'tiny-team', root, parent, description };
 }
 
 async function complete(
@@ -63,6 +73,15 @@ async function complete(
     const message = `there is no model ${request.model} here; there are ${[...models.keys()].join(', ')}`;
     throw new RequestError(404, 'model_not_found', message, 'model');
   }
+  await model.during(() => reply(model, request, response, signal));
+}
+
+async function reply(
+  model: TinyModel,
+  request: ChatRequest,
+  response: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
   const prompt = promptOf(model, request);
   const wire = new Wire(model, request, prompt);
   const deltas: Delta[] = [];
@@ -109,6 +128,11 @@ function failure(error: unknown): RequestError {
 function sendJson(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' });
   response.end(JSON.stringify(body));
+}
+
+function sendText(response: ServerResponse, text: string): void {
+  response.writeHead(200, { 'content-type': 'text/plain' });
+  response.end(text);
 }
 
 /** Listens on this machine only; port 0 takes a free one. */

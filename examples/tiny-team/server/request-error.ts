@@ -21,3 +21,8 @@ export function badField(param: string, value: unknown, expected: string): Reque
   const shown = JSON.stringify(value)?.slice(0, 80) ?? 'nothing';
   return new RequestError(400, 'invalid_value', `${param} is ${shown}; expected ${expected}`, param);
 }
+
+/** The files at `lora_path` are no adapter that this server can serve. */
+export function badAdapter(message: string): RequestError {
+  return new RequestError(400, 'invalid_adapter', message, 'lora_path');
+}

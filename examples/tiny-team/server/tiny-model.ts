@@ -1,5 +1,5 @@
 /** One model in memory: its tokenizer, and a few sequences that calls borrow, with a bounded queue before them. */
-import type { Llama, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
+import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
 import type { Turn } from './chat-request.ts';
 import { RequestError } from './request-error.ts';
 
@@ -8,30 +8,87 @@ export const contextSize = 512;
 const sequences = 4;
 const longestQueue = 512;
 
+/** A LoRA adapter in llama.cpp's format, which may go once the model is loaded, and where it comes from. */
+export interface Lora {
+  file: string;
+  root: string;
+  parent: string;
+}
+
 type Take = (sequence: LlamaContextSequence) => void;
 
 export class TinyModel {
   readonly id: string;
   readonly description: string;
+  readonly path: string;
+  /** Where the weights come from. */
+  readonly root: string;
+  /** The model that an adapter changes. */
+  readonly parent: string | null;
   readonly #model: LlamaModel;
+  readonly #context: LlamaContext;
   readonly #idle: LlamaContextSequence[];
   readonly #waiting = new Set<Take>();
+  #calls = 0;
+  #lastCallEnded: (() => void) | undefined;
 
-  private constructor(id: string, model: LlamaModel, idle: LlamaContextSequence[]) {
+  private constructor(id: string, path: string, lora: Lora | undefined, context: LlamaContext) {
     this.id = id;
-    this.description = model.fileInfo.metadata.general.description ?? '';
-    this.#model = model;
-    this.#idle = idle;
+    this.path = path;
+    this.root = lora?.root ?? id;
+    this.parent = lora?.parent ?? null;
+    this.description = context.model.fileInfo.metadata.general.description ?? '';
+    this.#model = context.model;
+    this.#context = context;
+    this.#idle = Array.from({ length: sequences }, () => context.getSequence());
   }
 
-  static async load(llama: Llama, id: string, path: string): Promise<TinyModel> {
+  static async load(llama: Llama, id: string, path: string, lora?: Lora): Promise<TinyModel> {
     const model = await llama.loadModel({ modelPath: path });
-    const context = await model.createContext({ contextSize, sequences, threads: 1, flashAttention: false });
-    return new TinyModel(
-      id,
-      model,
-      Array.from({ length: sequences }, () => context.getSequence()),
+    try {
+      const options = { contextSize, sequences, threads: 1, flashAttention: false };
+      const context = await model.createContext({ ...options, ...(lora && { lora: lora.file }) });
+      return new TinyModel(id, path, lora, context);
+    } catch (error) {
+      await model.dispose();
+      throw error;
+    }
+  }
+
+  /** The matrices by their names in the file. */
+  get shapes(): ReadonlyMap<string, { rows: number; columns: number }> {
+    const tensors = this.#model.fileInfo.tensorInfo ?? [];
+    return new Map(
+      tensors.map(({ name, dimensions: [columns, rows = 1] }) => {
+        return [name, { rows: Number(rows), columns: Number(columns) }];
+      }),
     );
+  }
+
+  get heads(): { q: number; k: number } {
+    const { head_count: q, head_count_kv: k } = this.#model.fileInfo.architectureMetadata.attention ?? {};
+    if (typeof q === 'number' && typeof k === 'number') return { q, k };
+    throw new Error(`${this.path} does not say how many heads its attention has`);
+  }
+
+  /** A call holds the model from its start to its end: until then it cannot be closed. */
+  async during(call: () => Promise<void>): Promise<void> {
+    this.#calls += 1;
+    try {
+      await call();
+    } finally {
+      this.#calls -= 1;
+      if (this.#calls === 0) this.#lastCallEnded?.();
+    }
+  }
+
+  /** Frees the memory when the calls in flight are done; the caller sees to it that no new ones come. */
+  async close(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#lastCallEnded = resolve;
+    if (this.#calls > 0) await promise;
+    await this.#context.dispose();
+    await this.#model.dispose();
   }
 
   /**
