@@ -59,8 +59,9 @@ export class TinyModel {
   get shapes(): ReadonlyMap<string, { rows: number; columns: number }> {
     const tensors = this.#model.fileInfo.tensorInfo ?? [];
     return new Map(
-      tensors.map(({ name, dimensions: [columns, rows = 1] }) => {
-        return [name, { rows: Number(rows), columns: Number(columns) }];
+      tensors.map(({ name, dimensions }) => {
+        const [columns = 0, rows = 1] = dimensions.map(Number);
+        return [name, { rows, columns }];
       }),
     );
   }
