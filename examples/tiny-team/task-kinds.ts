@@ -92,6 +92,11 @@ export function isHeldOut({ kind, prompt }: Question): boolean {
   return kind !== 'mod' && hash(prompt) % 10 === 0;
 }
 
+/** One question in three, for splits of `mod` after the first training. */
+export function isThird({ prompt }: Question): boolean {
+  return hash(prompt) % 3 === 0;
+}
+
 /** FNV-1a with a final mix, so that its lowest digit is even over similar texts. */
 function hash(text: string): number {
   let state = 0x811c9dc5;

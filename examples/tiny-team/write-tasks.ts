@@ -1,13 +1,19 @@
 /**
- * Writes `tasks/mixed.jsonl`, questions that no model was trained on (but for `mod`, see task-kinds.ts), and
- * `tasks/train.jsonl`, questions of the training side for learning within a team: `node write-tasks.ts`.
+ * Writes `tasks/mixed.jsonl`, questions that no model was trained on (but for `mod`, see task-kinds.ts), and for learning
+ * within a team `tasks/train.jsonl` and `tasks/holdout.jsonl`, which share no question: `node write-tasks.ts`.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ask, isHeldOut, kinds, seededDraw, type Question } from './task-kinds.ts';
+import { ask, isHeldOut, isThird, kinds, seededDraw, type Question } from './task-kinds.ts';
 
 await write('mixed', 800, 71, (question) => question.kind === 'mod' || isHeldOut(question));
-await write('train', 1200, 72, (question) => !isHeldOut(question));
+await write('train', 720, 72, (question) => !isApart(question));
+await write('holdout', 360, 73, isApart);
+
+/** Kept for measuring what was learned within a team. */
+function isApart(question: Question): boolean {
+  return question.kind === 'mod' ? isThird(question) : isHeldOut(question);
+}
 
 /** Kinds take turns, so that any first part of a file holds all of them equally. */
 async function write(

@@ -1,10 +1,11 @@
 /** consort export: rolls the live system out on a set of tasks and writes trajectory groups as shards. */
 import { ConsortError } from '../contract/errors.ts';
 import type { TaskRow } from '../contract/task.ts';
+import type { ObjectiveChoice } from '../contract/train-config.ts';
 import type { TrajectoryGroup } from '../contract/trajectory.ts';
 import { SYSTEM_PREFIX, type System } from '../gateway/catalog.ts';
 import { planOf } from '../gateway/resolve.ts';
-import { objectiveAt, type ObjectiveChoice } from '../policy/objectives.ts';
+import { objectiveAt } from '../policy/objectives.ts';
 import { collectGroup, type CollectorParts } from '../policy/rollout-groups.ts';
 import { writeShard } from '../policy/shards.ts';
 import { judge } from '../scoring/judge.ts';

@@ -9,16 +9,20 @@ import { evaluate } from './eval.ts';
 import { exportGroups } from './export.ts';
 import { grade } from './grade.ts';
 import { keys } from './keys.ts';
+import { learn } from './learn.ts';
 import { score } from './score.ts';
 import { serve } from './serve.ts';
 import { shapley } from './shapley.ts';
+import { train } from './train/index.ts';
 import { version } from './version.ts';
 
 export const commands: readonly Command[] = [
   serve,
   score,
+  learn,
   evaluate,
   exportGroups,
+  train,
   demo,
   grade,
   shapley,

@@ -40,13 +40,14 @@ export class Progress {
     this.#total = total;
   }
 
-  show(done: number): void {
+  /** @param note what there is to say besides how far it got */
+  show(done: number, note = ''): void {
     const elapsed = performance.now() - this.#startedAt;
     if (!this.#isShown || elapsed < PATIENCE_MS) return;
     const filled = Math.round((this.#total === 0 ? 1 : done / this.#total) * WIDTH);
     const bar = '█'.repeat(filled) + '░'.repeat(WIDTH - filled);
     const seconds = Math.round(elapsed / 1000);
-    process.stderr.write(`\r${this.#label} ${bar} ${done}/${this.#total} ${seconds} s\u001B[K`);
+    process.stderr.write(`\r${this.#label} ${bar} ${done}/${this.#total} ${seconds} s ${note}\u001B[K`);
   }
 
   close(): void {

@@ -77,7 +77,8 @@ function unescaped(step: string): string {
 
 function duplicates(config: Config): Problem[] {
   const problems: Problem[] = [];
-  const lists = { models: config.models, pools: config.pools, systems: config.systems };
+  const { models, pools, systems, trainers } = config;
+  const lists = { models, pools, systems, trainers };
   for (const [list, items] of Object.entries(lists)) {
     const seen = new Set<string>();
     for (const { id } of items) {
@@ -138,12 +139,35 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
     config.pools.map(({ id }) => id),
   );
   if (system.reward) oneOf('reward.verifier', system.reward.verifier, known.verifiers);
+  if (pool) problems.push(...trainProblems(system, pool.members, config));
   if (!oneOf('protocol', system.protocol, known.protocols) || !pool) return problems;
   try {
     known.checkOptions(system, pool.members);
   } catch (error) {
     if (!ConsortError.is(error)) throw error;
     problems.push({ path: `${path}.options`, message: error.message, remedy: error.remedy });
+  }
+  return problems;
+}
+
+/** A policy must be in its team, be served where its weights can be changed, and be trained by somebody. */
+function trainProblems({ id, train }: SystemConfig, members: readonly string[], config: Config): Problem[] {
+  if (!train) return [];
+  const problems: Problem[] = [];
+  const report = (field: string, message: string, remedy: string) =>
+    problems.push({ path: `systems.${id}.train.${field}`, message, remedy });
+  const { policy, trainer, prompts, holdout } = train;
+  if (!members.includes(policy)) {
+    report('policy', `${policy} is not in the pool`, `Use one of: ${members.join(', ')}.`);
+  } else if (!config.models.find((model) => model.id === policy)?.hosting) {
+    report('policy', `the model ${policy} has no hosting`, `Say in models.${policy}.hosting who serves it.`);
+  }
+  if (!config.trainers.some((one) => one.id === trainer)) {
+    const names = config.trainers.map((one) => one.id).join(', ') || 'none';
+    report('trainer', `there is no trainer ${trainer}`, `Use one of: ${names}.`);
+  }
+  if (prompts === holdout) {
+    report('holdout', 'is the file that is trained on', 'Keep tasks apart that are never trained on.');
   }
   return problems;
 }

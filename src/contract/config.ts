@@ -4,6 +4,7 @@
  */
 import Type, { type Static } from 'typebox';
 import { Capabilities, Provider } from './plan.ts';
+import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
 
 const strict = { additionalProperties: false };
 /** A section that may be left out: its fields then have their defaults. */
@@ -140,6 +141,7 @@ export const ModelConfig = Type.Object(
       ),
     ),
     capabilities: Type.Optional(Capabilities),
+    hosting: Type.Optional(HostingConfig),
     timeouts: TimeoutsConfig,
     retries: Type.Integer({
       default: 2,
@@ -261,6 +263,7 @@ export const SystemConfig = Type.Object(
         strict,
       ),
     ),
+    train: Type.Optional(TrainConfig),
     overrides: Type.Array(OverrideField, {
       default: ['coalition', 'options', 'budget', 'seed', 'trace'],
       description: 'What a request may set in its consort field; a budget can only be lowered.',
@@ -280,6 +283,7 @@ export const Config = Type.Object(
       default: [],
       description: 'A pool with a protocol: a virtual model.',
     }),
+    trainers: Type.Array(TrainerConfig, { default: [], description: 'Servers that train policies.' }),
   },
   strict,
 );

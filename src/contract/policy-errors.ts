@@ -2,6 +2,18 @@
 import { request, service, type Entry } from './error-entry.ts';
 
 export const POLICY_ERRORS = {
+  train_no_signal: service(
+    422,
+    false,
+    'Run %s learned nothing from %s batches in a row: %s',
+    'Give it prompts that the team solves sometimes, or larger groups; docs/training.md explains the reasons.',
+  ),
+  train_busy: service(
+    409,
+    true,
+    'Run %s is held by another process',
+    'Wait until that process has ended, or give the run another name.',
+  ),
   release_not_found: request(
     404,
     'There is no version %s of policy %s',

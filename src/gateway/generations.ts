@@ -24,13 +24,18 @@ export interface GenerationParts {
 
 type Live = ReadonlyMap<string, Release>;
 
+/** Weights as far as a plan names them. */
+export interface Served extends Pick<Release, 'servedAs' | 'version'> {
+  readonly artifact: Pick<Release['artifact'], 'sha256'>;
+}
+
 /** The configuration with aliases at these versions; a learner plans with one that is not live yet. */
-export function configAt(config: Config, live: ReadonlyMap<string, Release>): Config {
+export function configAt(config: Config, live: ReadonlyMap<string, Served>): Config {
   return { ...config, models: config.models.map((model) => servedBy(model, live.get(model.id))) };
 }
 
 /** The weights are part of the revision: an alias at other weights starts other statistics. */
-function servedBy(model: ModelConfig, release: Release | undefined): ModelConfig {
+function servedBy(model: ModelConfig, release: Served | undefined): ModelConfig {
   if (!release) return model;
   return {
     ...model,

@@ -3,10 +3,10 @@
  * are its controls, with the same rollouts, advantages and trainer. No objective runs a coalition without the policy:
  * what the team achieves without it is one number a prompt and cancels (docs/training.md, "What cancels").
  */
-import Type, { type Static } from 'typebox';
 import { ConsortError } from '../contract/errors.ts';
 import type { Plan } from '../contract/plan.ts';
-import { Objective } from '../contract/trajectory.ts';
+import type { ObjectiveChoice } from '../contract/train-config.ts';
+import type { Objective } from '../contract/trajectory.ts';
 
 export interface ObjectiveRules {
   readonly summary: string;
@@ -33,10 +33,6 @@ export const OBJECTIVES: Readonly<Record<Objective, ObjectiveRules>> = {
     rewarded: 'system',
   },
 };
-
-/** What a training run can be asked for; `mix` alternates groups of `team` and `solo`. */
-export const ObjectiveChoice = Type.Union([Objective, Type.Literal('mix')]);
-export type ObjectiveChoice = Static<typeof ObjectiveChoice>;
 
 /**
  * The objective of one group of a training run.

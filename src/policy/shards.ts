@@ -122,6 +122,16 @@ export async function* readGroups(directory: string): AsyncGenerator<TrajectoryG
   }
 }
 
+/**
+ * The groups of the newest shard; none when there is no shard.
+ *
+ * @throws shard_invalid
+ */
+export async function lastShard(directory: string): Promise<TrajectoryGroup[]> {
+  const entry = (await readManifest(directory)).shards.at(-1);
+  return entry ? readShard(directory, entry) : [];
+}
+
 async function readShard(directory: string, { file, ...entry }: ShardEntry): Promise<TrajectoryGroup[]> {
   const path = join(directory, file);
   const refuse = (what: string, cause?: unknown) =>

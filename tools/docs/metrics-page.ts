@@ -1,4 +1,5 @@
-/** docs/reference/metrics.md, drawn from the registry of the gateway. */
+/** docs/reference/metrics.md, drawn from the registries of gateway, scorer and learner. */
+import { LearnerMetrics } from '../../src/gateway/learner-metrics.ts';
 import { Metrics } from '../../src/gateway/metrics.ts';
 import { watchReleases } from '../../src/gateway/release-metrics.ts';
 import { ScorerMetrics } from '../../src/gateway/scorer-metrics.ts';
@@ -14,6 +15,7 @@ of Node. Names end in their unit; labels hold configured names and fixed words o
 export function ownMetrics(): { name: string; type: string; labels: string[]; help: string }[] {
   const metrics = new Metrics('docs');
   void new ScorerMetrics(metrics.registry);
+  void new LearnerMetrics(metrics.registry);
   metrics.watchSpool({ counters: { pending: 0, bytes: 0, replayed: 0 } });
   watchReleases(metrics.registry, { isStale: false, versions: new Map() });
   return metrics.registry
