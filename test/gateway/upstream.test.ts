@@ -624,9 +624,10 @@ t.test('holds the upstream back while its reader lags, and notices silence after
   const total = 3_000;
   upstream.play(({ response }) => {
     void (async () => {
+      const closed = once(response, 'close');
       await setImmediate();
       while (written < total && !response.destroyed) {
-        if (!response.write(line)) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+        if (!response.write(line)) await Promise.race([once(response, 'drain'), closed]);
         written++;
       }
     })();
