@@ -20,7 +20,8 @@ const BATCH_BYTES = 1_048_576;
 const MEMORY_BYTES = 8_388_608;
 /** A file that is settled down to its last line is emptied when it has at least these bytes. */
 const REWIND_BYTES = 65_536;
-const LINGER_MS = 10;
+/** How long a batch waits for company: the threads behind are woken, and a transaction made, once for all of it. */
+const LINGER_MS = 20;
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 5_000;
 
@@ -230,9 +231,10 @@ export class Spool {
   async #run(): Promise<void> {
     while (!this.#isStopped) {
       try {
+        if (this.#isIdle) await this.#rest();
+        await this.#gather();
         const batch = await this.#next();
         if (batch) await this.#push(batch);
-        else if (this.#isIdle) await this.#rest();
       } catch (error) {
         await this.#pause(ConsortError.from(error));
       }
@@ -245,8 +247,12 @@ export class Spool {
     this.#announceIdle();
     await new Promise<void>((resolve) => (this.#wake = resolve));
     this.#wake = () => {};
-    // What comes in the next moment travels with it: the threads behind are woken once.
-    if (!this.#isClosing) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
+  }
+
+  /** Lets a batch grow that is far from full. */
+  async #gather(): Promise<void> {
+    if (this.#isClosing || this.#isBehind || this.#single > 0 || this.#memory.length >= BATCH_ENTRIES) return;
+    await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
   }
 
   #announceIdle(): void {
