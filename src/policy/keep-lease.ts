@@ -30,8 +30,14 @@ export async function keepLease(
   const renew = async () => {
     const next = clock.elapsed() + ttlMs;
     const renewed = await leases.acquire(name, holder, ttlMs);
-    // Another token means that it was lost in between: what was done under the old one must not go on.
-    until = renewed === token ? next : Number.NEGATIVE_INFINITY;
+    if (renewed === token) {
+      until = next;
+      return;
+    }
+    // It was lost in between: what was done under the old token must not go on, nor keep others from it.
+    until = Number.NEGATIVE_INFINITY;
+    clearInterval(timer);
+    if (renewed !== undefined) await leases.release(name, holder);
   };
   const timer = setInterval(() => void renew().catch(() => undefined), ttlMs / 3);
   return {
