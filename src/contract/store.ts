@@ -87,7 +87,8 @@ export interface TallyKey {
 
 export interface TallyEvent {
   readonly key: TallyKey;
-  readonly group: string;
+  /** For whom the entry is acknowledged; null leaves it with its consumer, who has more to do about it. */
+  readonly group: string | null;
   readonly entryId: string;
   readonly promptInstance: string;
   readonly mask: number;
@@ -103,7 +104,7 @@ export interface TallyEvent {
 /**
  * Exact integer sums per coalition (field meanings: docs/reference/data-model.md). `apply` is idempotent by
  * (promptInstance, mask, replicate) and entry id: an older or equal id changes nothing, a newer one replaces the
- * old contribution. It acknowledges the entry for its group in the same step. All that a prompt instance
+ * old contribution. It acknowledges the entry for its group, if any, in the same step. All that a prompt instance
  * contributes stands in the bucket of its first event, so that a revision after midnight retracts where it added.
  */
 export interface Tallies {

@@ -47,10 +47,14 @@ export interface ScorerParts extends ScorerEvents {
   readonly retentionMs: number;
 }
 
-/** What changed since the last publication: one system, task and reward source. */
+/**
+ * What changed since the last publication: one system, task and reward source. Its first entries are acknowledged
+ * only when the change is published: if this scorer dies before, they are delivered again and tell the next one.
+ */
 interface Dirty {
   readonly key: TallyKey;
   readonly outcome: Outcome;
+  readonly held: { readonly pool: string; readonly id: string }[];
 }
 
 export class Scorer {
@@ -136,10 +140,17 @@ export class Scorer {
     const outcome = await store.ledger.outcome(entry.reward.outcomeId);
     // Still on its way, or expired: delivered again until it is set aside.
     if (!outcome) return 'late';
-    const event = tallyEvent(pool, id, outcome, entry.reward);
-    const result = await store.tallies.apply(event);
-    const { system, task, source } = event.key;
-    this.#dirty.set(JSON.stringify([system, task, source]), { key: event.key, outcome });
+    return this.#tally(tallyEvent(pool, id, outcome, entry.reward), outcome);
+  }
+
+  async #tally(event: TallyEvent, outcome: Outcome): Promise<Handled> {
+    const { key, entryId } = event;
+    const name = JSON.stringify([key.system, key.task, key.source]);
+    const isHeld = !this.#dirty.get(name)?.held.length;
+    const result = await this.#parts.store.tallies.apply(isHeld ? { ...event, group: null } : event);
+    const held = this.#dirty.get(name)?.held ?? [];
+    if (isHeld) held.push({ pool: key.pool, id: entryId });
+    this.#dirty.set(name, { key, outcome, held });
     return result;
   }
 
@@ -170,6 +181,10 @@ export class Scorer {
       this.#dirty.delete(name);
       try {
         await this.#publishOne(dirty, fence);
+        for (const [pool, held] of Map.groupBy(dirty.held, (entry) => entry.pool)) {
+          const ids = held.map(({ id }) => id);
+          await store.ledger.acknowledge(pool, SCORER_GROUP, ids);
+        }
       } catch (error) {
         this.#dirty.set(name, dirty);
         throw error;

@@ -301,6 +301,19 @@ function tallyTests(t: Test, store: Store, second: Store): void {
     t.same(await store.ledger.follow(following(pool, { claimIdleMs: 1 })), []);
   });
 
+  t.test('leaves an entry to its consumer when no group is named', async (t) => {
+    const pool = freshPool();
+    const base = { ...eventOf(keyOf(pool)), group: null };
+    await store.ledger.append([outcomeEntry(pool)]);
+    const [taken] = await store.ledger.follow(following(pool));
+    const entryId = taken?.id ?? '';
+    t.equal(await store.tallies.apply({ ...base, entryId }), 'new');
+    t.equal(await store.tallies.apply({ ...base, entryId }), 'duplicate');
+    t.equal((await second.ledger.lag(pool, 'score')).pending, 1);
+    await store.ledger.acknowledge(pool, 'score', [entryId]);
+    t.equal((await second.ledger.lag(pool, 'score')).pending, 0);
+  });
+
   t.test('lists its keys, whatever characters they hold', async (t) => {
     const pool = freshPool();
     const odd = { system: `s:{${pool}}%3A`, task: 'täsk:1', source: 'feedback:user' };

@@ -6,7 +6,7 @@
 --      2  sums of the bucket
 --      3  stream of the pool
 --      4  set of the names of all sums of the pool
--- ARGV 1  consumer group       2  entry id    3  mask    4  pool size    5  replicate
+-- ARGV 1  consumer group, or '' to acknowledge nothing       2  entry id    3  mask    4  pool size    5  replicate
 --      6  reward × 10,000, or 'NA'    7  milliseconds that the join lives    8  design: d, f or -
 --      9  bucket               10  name of the sums, for the set
 -- Returns 'new', 'named' (new, and the first of its sums), 'revised', 'duplicate', or 'bucket:<b>' when the prompt adds to bucket b: nothing was done then,
@@ -16,6 +16,9 @@ local group, entry, mask, n, replicate = ARGV[1], ARGV[2], tonumber(ARGV[3]), to
 local reward, life, design, bucket = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local grand = 2 ^ n - 1
 
+local function acknowledge()
+  if group ~= '' then redis.call('XACK', stream, group, entry) end
+end
 local function text(x) return string.format('%.0f', x) end
 local function add(field, amount)
   if amount ~= 0 then redis.call('HINCRBY', sums, field, text(amount)) end
@@ -55,7 +58,7 @@ local new = cell(reward .. '@' .. entry .. '@' .. design)
 local stored = redis.call('HGET', join, ARGV[3] .. ':' .. replicate)
 local old = stored and cell(stored)
 if old and (old.ms > new.ms or (old.ms == new.ms and old.seq >= new.seq)) then
-  redis.call('XACK', stream, group, entry)
+  acknowledge()
   return 'duplicate'
 end
 local pinned = redis.call('HGET', join, 'bucket')
@@ -195,5 +198,5 @@ if replicate == '0' then
 end
 redis.call('HSET', join, ARGV[3] .. ':' .. replicate, reward .. '@' .. entry .. '@' .. design)
 redis.call('PEXPIRE', join, life)
-redis.call('XACK', stream, group, entry)
+acknowledge()
 return old and 'revised' or isNamed and 'named' or 'new'

@@ -72,7 +72,7 @@ async function apply(connection: Connection, event: TallyEvent, life: number): P
   const keys = [joinKey(key, event.promptInstance), sumsKey(key), streamKey(key.pool), namesKey(key.pool)];
   const value = reward ?? 'NA';
   const args = [
-    event.group,
+    event.group ?? '',
     event.entryId,
     mask,
     n,

@@ -33,8 +33,10 @@ export class TallyTables {
         if (amount !== 0) this.#sql.add.run(prompt.tally, field, amount);
       }
     }
-    const { ms, seq } = parseEntryId(event.entryId);
-    this.#sql.acknowledge.run(event.key.pool, event.group, ms, seq);
+    if (event.group !== null) {
+      const { ms, seq } = parseEntryId(event.entryId);
+      this.#sql.acknowledge.run(event.key.pool, event.group, ms, seq);
+    }
     return update.result;
   }
 
