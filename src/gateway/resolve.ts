@@ -43,6 +43,13 @@ const SAMPLING_FIELDS = Object.keys(Sampling.properties);
 export type ResolverParts = Omit<ResolveParts, 'catalog'> & { readonly catalog: () => Catalog };
 
 export function createResolver(lasting: ResolverParts): (body: ChatRequest, caller: Caller) => Resolved {
+  // What requests without choices of their own get is made once: the store keeps the same values once, too.
+  const frames = new WeakMap<System, PlanFrame>();
+  const commonFrame = (parts: ResolveParts, system: System) => {
+    let frame = frames.get(system);
+    if (!frame) frames.set(system, (frame = frameOf(parts, system, {})));
+    return frame;
+  };
   return (body, caller) => {
     const parts = { ...lasting, catalog: lasting.catalog() };
     const system = findSystem(parts, body.model, caller);
@@ -59,13 +66,11 @@ export function createResolver(lasting: ResolverParts): (body: ChatRequest, call
             .update(JSON.stringify([caller.tenant, system.id, seed, body.messages]))
             .digest('hex')
             .slice(0, 32);
-    const plan = planOf(parts, system, extension, {
-      id,
-      seed,
-      promptInstance: instance,
-      tenant: caller.tenant,
-    });
-    return { system, plan: { ...plan, asked: body.model }, task: taskOf(system, body, extension) };
+    const frame = body.consort ? frameOf(parts, system, extension) : commonFrame(parts, system);
+    const identity = { id, seed, promptInstance: instance, tenant: caller.tenant };
+    const cluster = extension.cluster ?? instance;
+    const plan = { ...frame, ...identity, cluster, asked: body.model };
+    return { system, plan, task: taskOf(system, body, extension) };
   };
 }
 
@@ -192,13 +197,18 @@ export interface Identity {
 /** Fields of a plan that a request, a sweep or a design may set. */
 export type PlanChoices = Pick<RequestExtension, 'coalition' | 'options' | 'budget' | 'design' | 'cluster'>;
 
+type PlanParts = Pick<ResolveParts, 'catalog' | 'maxStreamMs'>;
+
 /** A plan of a system for one coalition of its pool. */
-export function planOf(
-  parts: Pick<ResolveParts, 'catalog' | 'maxStreamMs'>,
-  system: System,
-  choices: PlanChoices,
-  identity: Identity,
-): Plan {
+export function planOf(parts: PlanParts, system: System, choices: PlanChoices, identity: Identity): Plan {
+  const frame = frameOf(parts, system, choices);
+  return { ...frame, ...identity, cluster: choices.cluster ?? identity.promptInstance };
+}
+
+/** A plan before it has names. */
+type PlanFrame = Omit<Plan, keyof Identity | 'cluster'>;
+
+function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFrame {
   const { mask, members } = coalitionOf(system, choices.coalition);
   const options = choices.options
     ? optionsFor(system.protocol, { ...system.options, ...choices.options })
@@ -212,7 +222,6 @@ export function planOf(
   }
   return {
     v: 1,
-    ...identity,
     asked: `${SYSTEM_PREFIX}${system.id}`,
     system: system.id,
     protocol: { name: system.protocol.name, version: system.protocol.version },
@@ -225,7 +234,6 @@ export function planOf(
     options,
     budget,
     replicate: 0,
-    cluster: choices.cluster ?? identity.promptInstance,
     choice: {
       source: choices.design ? 'design' : choices.coalition ? 'client' : 'config',
       propensity: choices.coalition && !choices.design ? null : 1,

@@ -10,7 +10,7 @@
 import { ConsortError } from '../contract/errors.ts';
 import type { Outcome } from '../contract/outcome.ts';
 import type { Ledger, LedgerEntry } from '../contract/store.ts';
-import { decodeEntry, encodeEntry } from './entry.ts';
+import { decodeLine, encodeLine } from './entry.ts';
 import { type Segment, SpoolFiles, splitLines } from './spool-files.ts';
 import { TurnGroup } from './turn-group.ts';
 
@@ -135,7 +135,7 @@ export class Spool {
     const lines: { entry: LedgerEntry; text: string; bytes: number }[] = [];
     const taken = entries.map((entry) => {
       if (this.#isClosing) return this.#drop('closed', entry);
-      const text = `${encodeEntry(entry)}\n`;
+      const text = encodeLine(entry);
       const bytes = Buffer.byteLength(text);
       if (bytes > room) return this.#drop('full', entry);
       room -= bytes;
@@ -221,7 +221,7 @@ export class Spool {
   }: Position & { length: number }): Promise<LedgerEntry | undefined> {
     try {
       const { text } = await this.#files.read(segment, offset, length);
-      return decodeEntry(text.toString());
+      return decodeLine(text.toString());
     } catch {
       // The segment was settled and deleted meanwhile: the ledger has the outcome.
       return undefined;
@@ -332,7 +332,7 @@ export class Spool {
     const { text, isTorn } = await this.#files.read(segment, offset, BATCH_BYTES);
     const { lines, bytes } = splitLines(text, this.#single > 0 ? 1 : BATCH_ENTRIES);
     const end = { segment, offset: isTorn ? segment.bytes : offset + bytes };
-    const entries = lines.flatMap((line) => decodeEntry(line) ?? []);
+    const entries = lines.flatMap((line) => decodeLine(line) ?? []);
     return { entries, lines: lines.length, end };
   }
 

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import type { Store } from '../../src/contract/store.ts';
 import { openStore } from '../../src/store/index.ts';
 import { eventOf, outcomeEntry, rewardEntry } from '../conformance/store-fixtures.ts';
+import { keepsPlansOnce } from '../conformance/store-plans.ts';
 import { storeConformance } from '../conformance/store.ts';
 import { startRedis } from '../support/redis.ts';
 
@@ -157,6 +158,10 @@ t.test('one server for the rest', async (t) => {
     t.equal((await store.ledger.follow(options)).length, 1, 'the other is claimed again');
     t.equal(skipped.length, 1);
   });
+
+  t.test('keeps what plans share once, and as long as an entry needs it', (t) =>
+    keepsPlansOnce(t, store, (pool) => raw.hlen(`consort:{${pool}}:plans`)),
+  );
 
   t.test('a group that the server has lost is made again', async (t) => {
     await store.ledger.append([outcomeEntry('lost')]);

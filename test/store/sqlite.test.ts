@@ -7,6 +7,7 @@ import { storeSettings } from '../../src/store/options.ts';
 import { openSqlite } from '../../src/store/sqlite/client.ts';
 import { spawnThread } from '../../src/store/sqlite/link.ts';
 import { eventOf, outcomeEntry } from '../conformance/store-fixtures.ts';
+import { keepsPlansOnce } from '../conformance/store-plans.ts';
 import { storeConformance } from '../conformance/store.ts';
 
 async function onDisk(t: Test) {
@@ -128,6 +129,16 @@ t.test('passes over an entry that it cannot read, once', async (t) => {
   t.equal((await store.ledger.follow(options)).length, 1, 'the other is claimed again');
   t.equal(skipped.length, 1);
   t.equal(await store.ledger.outcome(entry.outcome.id), undefined);
+  await store.close();
+});
+
+t.test('keeps what plans share once, and as long as an entry needs it', async (t) => {
+  const file = join(t.testdir(), 'consort.db');
+  const store = await openStore(`sqlite:${file}`);
+  const other = new DatabaseSync(file, { readOnly: true });
+  const count = other.prepare('SELECT count(*) AS count FROM plans');
+  await keepsPlansOnce(t, store, () => Number(count.get()?.['count']));
+  other.close();
   await store.close();
 });
 

@@ -15,6 +15,7 @@ const LAST_RETRY_MS = 2_000;
 /** The scripts of this folder, by file name. */
 interface Scripts {
   append(...args: (string | number)[]): Promise<unknown>;
+  trim(...args: (string | number)[]): Promise<unknown>;
   apply(...args: (string | number)[]): Promise<unknown>;
   lease(...args: (string | number)[]): Promise<unknown>;
   release(...args: (string | number)[]): Promise<unknown>;
@@ -62,6 +63,7 @@ export class Connection {
       replyMapping: 'legacy',
       scripts: {
         consortAppend: { lua: lua('append') },
+        consortTrim: { lua: lua('trim'), numberOfKeys: 3 },
         consortApply: { lua: lua('apply'), numberOfKeys: 4 },
         consortLease: { lua: lua('lease'), numberOfKeys: 2 },
         consortRelease: { lua: lua('release'), numberOfKeys: 1 },

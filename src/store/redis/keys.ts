@@ -37,6 +37,10 @@ export const transitionsKey = (policy: string): string => inPolicy(policy, 'tran
 export const liveKey = (policy: string): string => inPolicy(policy, 'live');
 
 export const streamKey = (pool: string): string => inPool(pool, 'entries');
+/** What plans share, by hash. */
+export const plansKey = (pool: string): string => inPool(pool, 'plans');
+/** When each of them was last used, in the milliseconds of entry ids. */
+export const plansUsedKey = (pool: string): string => inPool(pool, 'plans-used');
 /** Entries that were set aside, with the reason. */
 export const buriedKey = (pool: string): string => inPool(pool, 'buried');
 /** The id of the entry that holds an outcome. */

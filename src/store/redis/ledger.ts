@@ -12,7 +12,8 @@ import {
 } from '../../contract/store.ts';
 import type { StoreSettings } from '../options.ts';
 import { type Commands, type Connection, isReply } from './connection.ts';
-import { buriedKey, markerKey, pointerKey, POOLS, streamKey } from './keys.ts';
+import { PlanList } from '../shared-plan.ts';
+import { buriedKey, markerKey, plansKey, plansUsedKey, pointerKey, POOLS, streamKey } from './keys.ts';
 
 /** Most entries and characters of one script call: what it holds the server for stays under a few milliseconds. */
 const MAX_ENTRIES = 256;
@@ -37,7 +38,8 @@ export function redisLedger(connection: Connection, settings: StoreSettings): Le
       const found = await connection.run((redis) =>
         redis.xrange(streamKey(pool), `(${after}`, '+', 'COUNT', count),
       );
-      return found.flatMap((entry) => decode(entry, 0) ?? skipped(skip, pool, entry[0]));
+      const plans = await connection.run((redis) => plansOf(redis, pool, found));
+      return found.flatMap((entry) => decode(entry, plans, 0) ?? skipped(skip, pool, entry[0]));
     },
     follow: (options) => follow(connection, options, skip),
     async acknowledge(pool, group, ids) {
@@ -50,7 +52,7 @@ export function redisLedger(connection: Connection, settings: StoreSettings): Le
     pools: async () => (await connection.run((redis) => redis.smembers(POOLS))).toSorted(),
     async trim(beforeMs) {
       const pools = await connection.run((redis) => redis.smembers(POOLS));
-      const dropped = pools.map((pool) => connection.run((redis) => trim(redis, streamKey(pool), beforeMs)));
+      const dropped = pools.map((pool) => connection.run((redis) => trim(redis, pool, beforeMs)));
       return (await Promise.all(dropped)).reduce((sum, count) => sum + count, 0);
     },
     lag: (pool, group) => connection.run((redis) => lag(redis, streamKey(pool), group)),
@@ -93,8 +95,11 @@ async function append(
     ...outcomes.map((id) => redis.set(pointerKey(id), pool, 'PX', life)),
   ];
   const scripts = scriptCalls(entries).map((call) => {
-    const keys = [streamKey(pool), ...call.outcomes.map((id) => markerKey(pool, id))];
-    return redis.consortAppend(keys.length, ...keys, life, call.kinds, ...call.bodies);
+    const markers = call.outcomes.map((id) => markerKey(pool, id));
+    const keys = [streamKey(pool), plansKey(pool), plansUsedKey(pool), ...markers];
+    const plans = call.plans.all.flatMap(({ hash, text }) => [hash, text]);
+    const args = [life, call.kinds, call.plans.all.length, ...plans, ...call.entries];
+    return redis.consortAppend(keys.length, ...keys, ...args);
   });
   await Promise.all([...known, ...scripts]);
 }
@@ -103,21 +108,23 @@ interface ScriptCall {
   kinds: string;
   chars: number;
   readonly outcomes: string[];
-  readonly bodies: string[];
+  readonly plans: PlanList;
+  /** Body and place of the plan, from 1, for each. */
+  readonly entries: (string | number)[];
 }
 
 function scriptCalls(entries: readonly LedgerEntry[]): ScriptCall[] {
   const calls: ScriptCall[] = [];
   for (const entry of entries) {
-    const body = encodeEntry(entry);
+    const { body, plan } = encodeEntry(entry);
     let call = calls.at(-1);
     if (!call || call.chars + body.length > MAX_CHARS) {
-      call = { kinds: '', chars: 0, outcomes: [], bodies: [] };
+      call = { kinds: '', chars: 0, outcomes: [], plans: new PlanList(), entries: [] };
       calls.push(call);
     }
     call.kinds += entry.kind === 'reward' ? 'r' : isWork(entry) ? 'o' : 'p';
     call.chars += body.length;
-    call.bodies.push(body);
+    call.entries.push(body, plan ? call.plans.add(plan) + 1 : 0);
     if (entry.kind === 'outcome') call.outcomes.push(entry.outcome.id);
   }
   return calls;
@@ -127,12 +134,33 @@ async function find(redis: Redis, outcome: string): Promise<LedgerEntry | undefi
   const pool = await redis.get(pointerKey(outcome));
   const id = pool === null ? null : await redis.get(markerKey(pool, outcome));
   if (pool === null || id === null) return undefined;
-  const [entry] = await redis.xrange(streamKey(pool), id, id);
-  return entry && decode(entry, 0)?.entry;
+  const found = await redis.xrange(streamKey(pool), id, id);
+  const [entry] = found;
+  return entry && decode(entry, await plansOf(redis, pool, found), 0)?.entry;
 }
 
-function decode([id, fields]: StreamEntry, deliveries: number): Delivery | undefined {
-  const entry = decodeEntry(fields?.[1] ?? '');
+/** The hash of what the plan of an entry shares. */
+const planOf = ([, fields]: StreamEntry): string | undefined => fields?.[5];
+
+/** What the plans of entries share, by hash: read after them, and kept as long as one of them is. */
+async function plansOf(
+  redis: Redis,
+  pool: string,
+  entries: readonly StreamEntry[],
+): Promise<ReadonlyMap<string, string>> {
+  const hashes = [...new Set(entries.flatMap((entry) => planOf(entry) ?? []))];
+  if (hashes.length === 0) return new Map();
+  const texts = await redis.hmget(plansKey(pool), ...hashes);
+  return new Map(hashes.map((hash, index) => [hash, texts[index] ?? '']));
+}
+
+function decode(
+  stored: StreamEntry,
+  plans: ReadonlyMap<string, string>,
+  deliveries: number,
+): Delivery | undefined {
+  const [id, fields] = stored;
+  const entry = decodeEntry(fields?.[1] ?? '', plans.get(planOf(stored) ?? ''));
   return entry && { id, entry, deliveries };
 }
 
@@ -151,10 +179,12 @@ async function follow(
     const claimed = await connection.run((redis) => claim(redis, options));
     return claimed.length > 0 ? claimed : await next(connection, options);
   });
-  const deliveries = taken.flatMap(([entry, count]) => {
-    if (entry[1]?.[3] === 'p') return [];
-    return decode(entry, count) ?? skipped(skip, pool, entry[0]);
-  });
+  const work = taken.filter(([entry]) => entry[1]?.[3] !== 'p');
+  const entries = work.map(([entry]) => entry);
+  const plans = await connection.run((redis) => plansOf(redis, pool, entries));
+  const deliveries = work.flatMap(
+    ([entry, count]) => decode(entry, plans, count) ?? skipped(skip, pool, entry[0]),
+  );
   const readable = new Set(deliveries.map(({ id }) => id));
   const unread = taken.flatMap(([[id]]) => (readable.has(id) ? [] : [id]));
   if (unread.length > 0) await connection.run((redis) => redis.xack(streamKey(pool), group, ...unread));
@@ -245,7 +275,8 @@ async function next(connection: Connection, options: FollowOptions): Promise<Tak
 }
 
 /** Drops what is older than `beforeMs`, but nothing that a group has yet to see or to acknowledge. */
-async function trim(redis: Redis, stream: string, beforeMs: number): Promise<number> {
+async function trim(redis: Commands, pool: string, beforeMs: number): Promise<number> {
+  const stream = streamKey(pool);
   let floor = parseEntryId(`${beforeMs}-0`);
   const groups = await groupNames(redis, stream);
   for (const { name, lastId } of groups) {
@@ -254,7 +285,8 @@ async function trim(redis: Redis, stream: string, beforeMs: number): Promise<num
     const own = held > 0 && oldest !== null ? parseEntryId(oldest) : { ms: seen.ms, seq: seen.seq + 1 };
     if (compareEntryIds(own, floor) < 0) floor = own;
   }
-  return redis.xtrim(stream, 'MINID', `${floor.ms}-${floor.seq}`);
+  const keys = [stream, plansKey(pool), plansUsedKey(pool)];
+  return Number(await redis.consortTrim(...keys, `${floor.ms}-${floor.seq}`));
 }
 
 async function groupNames(redis: Redis, stream: string): Promise<{ name: string; lastId: string }[]> {

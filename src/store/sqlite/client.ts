@@ -15,6 +15,7 @@ import type {
 } from '../../contract/store.ts';
 import { decodeEntry, decodeEstimates, encodeEntry, encodeEstimates, isWork } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
+import { PlanList, type SharedPlan } from '../shared-plan.ts';
 import { decodeRelease, policyOf, storedRelease } from '../stored-release.ts';
 import type { StoredDelivery, StoredEntry } from './ledger.ts';
 import { Link, spawnThread } from './link.ts';
@@ -59,7 +60,10 @@ async function ping(link: Link, timeoutMs: number): Promise<void> {
 
 function ledgerOf(link: Link, settings: StoreSettings): Ledger {
   return {
-    append: (entries) => link.call('append', entries.map(store)),
+    append(entries) {
+      const { stored, plans } = encodeAll(entries);
+      return link.call('append', stored, plans);
+    },
     read: async (pool, after, count) =>
       decodeAll(await link.call('read', pool, after, count), (id) => settings.onSkipped(pool, id)),
     async follow(options) {
@@ -74,7 +78,8 @@ function ledgerOf(link: Link, settings: StoreSettings): Ledger {
     },
     acknowledge: (pool, group, ids) => link.call('acknowledge', pool, group, ids),
     async outcome(id) {
-      const entry = decodeEntry((await link.call('outcome', id)) ?? '');
+      const found = await link.call('outcome', id);
+      const entry = found && decodeEntry(found.body, found.plan);
       return entry?.kind === 'outcome' ? entry.outcome : undefined;
     },
     pools: () => link.call('pools'),
@@ -85,18 +90,20 @@ function ledgerOf(link: Link, settings: StoreSettings): Ledger {
   };
 }
 
-function store(entry: LedgerEntry): StoredEntry {
-  return {
-    pool: entry.pool,
-    outcome: entry.kind === 'outcome' ? entry.outcome.id : null,
-    work: isWork(entry),
-    body: encodeEntry(entry),
-  };
+/** Entries for the thread; what many plans share travels once. */
+function encodeAll(entries: readonly LedgerEntry[]): { stored: StoredEntry[]; plans: SharedPlan[] } {
+  const plans = new PlanList();
+  const stored = entries.map((entry) => {
+    const { body, plan } = encodeEntry(entry);
+    const outcome = entry.kind === 'outcome' ? entry.outcome.id : null;
+    return { pool: entry.pool, outcome, work: isWork(entry), body, plan: plan ? plans.add(plan) : null };
+  });
+  return { stored, plans: plans.all };
 }
 
 function decodeAll(stored: readonly StoredDelivery[], skip: (id: string) => void): Delivery[] {
-  return stored.flatMap(({ id, body, deliveries }) => {
-    const entry = decodeEntry(body);
+  return stored.flatMap(({ id, body, plan, deliveries }) => {
+    const entry = decodeEntry(body, plan);
     if (entry) return [{ id, entry, deliveries }];
     skip(id);
     return [];

@@ -140,7 +140,7 @@ function callsOf(database: Database): Calls {
   const { ledger, tallies, leases, counters, releases } = database;
   return {
     ping: () => void database.version(),
-    append: (entries) => ledger.append(entries),
+    append: (entries, plans) => ledger.append(entries, plans),
     read: (pool, after, count) => ledger.read(pool, after, count),
     follow: (options) => {
       database.begin();

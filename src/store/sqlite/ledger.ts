@@ -1,6 +1,7 @@
 /** The ledger's tables: entries by pool, and consumer groups as Redis streams have them. Synchronous. */
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { type Buried, type FollowOptions, type Lag, MOST_BURIED } from '../../contract/store.ts';
+import type { SharedPlan } from '../shared-plan.ts';
 import { type EntryId, formatEntryId, nextEntryId, parseEntryId } from '../entry-id.ts';
 
 /** An entry on its way to the table; `outcome` is the id of the outcome that it holds. */
@@ -10,12 +11,19 @@ export interface StoredEntry {
   /** Whether consumer groups are given it. */
   readonly work: boolean;
   readonly body: string;
+  /** Which of the plans that travel with it. */
+  readonly plan: number | null;
+}
+
+/** An entry's text in two parts: the other is what its plan shares. */
+export interface StoredText {
+  readonly body: string;
+  readonly plan: string | null;
 }
 
 /** An entry on its way from the table. */
-export interface StoredDelivery {
+export interface StoredDelivery extends StoredText {
   readonly id: string;
-  readonly body: string;
   readonly deliveries: number;
 }
 
@@ -23,8 +31,12 @@ type Row = Record<string, SQLOutputValue>;
 
 const idOf = (row: Row): EntryId => ({ ms: Number(row['ms']), seq: Number(row['seq']) });
 
+function textOf({ body, plan }: Row): StoredText {
+  return { body: String(body), plan: typeof plan === 'string' ? plan : null };
+}
+
 function delivery(row: Row, deliveries: number): StoredDelivery {
-  return { id: formatEntryId(idOf(row)), body: String(row['body']), deliveries };
+  return { id: formatEntryId(idOf(row)), ...textOf(row), deliveries };
 }
 
 export class LedgerTables {
@@ -36,14 +48,25 @@ export class LedgerTables {
     this.#sql = prepare(database);
   }
 
-  append(entries: readonly StoredEntry[]): void {
+  append(entries: readonly StoredEntry[], plans: readonly SharedPlan[]): void {
     const lastIds = new Map<string, EntryId>();
-    for (const { pool, outcome, work, body } of entries) {
+    const planRows = plans.map((shared) => this.#planRow(shared));
+    const used = new Map<number, number>();
+    for (const { pool, outcome, work, body, plan } of entries) {
       const id = nextEntryId(lastIds.get(pool) ?? this.#lastId(pool), this.#now());
-      const { changes } = this.#sql.insert.run(pool, id.ms, id.seq, outcome, body, Number(work));
-      if (changes !== 0) lastIds.set(pool, id);
+      const row = plan === null ? null : (planRows[plan] ?? null);
+      const { changes } = this.#sql.insert.run(pool, id.ms, id.seq, outcome, body, Number(work), row);
+      if (changes === 0) continue;
+      lastIds.set(pool, id);
+      if (row !== null) used.set(row, id.ms);
     }
     for (const [pool, { ms, seq }] of lastIds) this.#sql.setLastId.run(pool, ms, seq);
+    for (const [row, ms] of used) this.#sql.usePlan.run(ms, row);
+  }
+
+  #planRow({ hash, text }: SharedPlan): number {
+    const known = this.#sql.plan.get(hash);
+    return Number(known?.['id'] ?? this.#sql.addPlan.run(hash, text).lastInsertRowid);
   }
 
   #lastId(pool: string): EntryId {
@@ -56,9 +79,9 @@ export class LedgerTables {
     return this.#sql.after.all(pool, ms, seq, count).map((row) => delivery(row, 0));
   }
 
-  outcome(id: string): string | undefined {
+  outcome(id: string): StoredText | undefined {
     const row = this.#sql.outcome.get(id);
-    return row && String(row['body']);
+    return row && textOf(row);
   }
 
   pools(): string[] {
@@ -118,7 +141,9 @@ export class LedgerTables {
   }
 
   trim(beforeMs: number): number {
-    return Number(this.#sql.trim.run(beforeMs).changes);
+    const { changes } = this.#sql.trim.run(beforeMs);
+    this.#sql.trimPlans.run();
+    return Number(changes);
   }
 
   /** A group that does not exist yet has been given nothing. */
@@ -149,6 +174,10 @@ export class LedgerTables {
   }
 }
 
+/** Entries with the text of their plans. */
+const ENTRY = `
+  SELECT ms, seq, entries.body, plans.body AS plan FROM entries LEFT JOIN plans ON plans.id = entries.plan`;
+
 /** One object of statements, prepared once. */
 function prepare(database: DatabaseSync) {
   const sql = (text: string) => database.prepare(text);
@@ -156,18 +185,16 @@ function prepare(database: DatabaseSync) {
     lastId: sql('SELECT last_ms AS ms, last_seq AS seq FROM pools WHERE pool = ?'),
     setLastId: sql('INSERT OR REPLACE INTO pools VALUES (?, ?, ?)'),
     insert: sql(
-      `INSERT INTO entries (pool, ms, seq, outcome, body, work) VALUES (?, ?, ?, ?, ?, ?)
+      `INSERT INTO entries (pool, ms, seq, outcome, body, work, plan) VALUES (?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (outcome) WHERE outcome IS NOT NULL DO NOTHING`,
     ),
-    entry: sql('SELECT ms, seq, body FROM entries WHERE pool = ? AND ms = ? AND seq = ?'),
-    after: sql(
-      'SELECT ms, seq, body FROM entries WHERE pool = ? AND (ms, seq) > (?, ?) ORDER BY ms, seq LIMIT ?',
-    ),
-    workAfter: sql(
-      `SELECT ms, seq, body FROM entries
-       WHERE pool = ? AND (ms, seq) > (?, ?) AND work = 1 ORDER BY ms, seq LIMIT ?`,
-    ),
-    outcome: sql('SELECT body FROM entries WHERE outcome = ?'),
+    plan: sql('SELECT id FROM plans WHERE hash = ?'),
+    addPlan: sql('INSERT INTO plans (hash, used_ms, body) VALUES (?, 0, ?)'),
+    usePlan: sql('UPDATE plans SET used_ms = max(used_ms, ?) WHERE id = ?'),
+    entry: sql(`${ENTRY} WHERE pool = ? AND ms = ? AND seq = ?`),
+    after: sql(`${ENTRY} WHERE pool = ? AND (ms, seq) > (?, ?) ORDER BY ms, seq LIMIT ?`),
+    workAfter: sql(`${ENTRY} WHERE pool = ? AND (ms, seq) > (?, ?) AND work = 1 ORDER BY ms, seq LIMIT ?`),
+    outcome: sql(`${ENTRY} WHERE outcome = ?`),
     pools: sql('SELECT pool FROM pools ORDER BY pool'),
     group: sql('SELECT last_ms AS ms, last_seq AS seq FROM groups WHERE pool = ? AND name = ?'),
     addGroup: sql('INSERT OR IGNORE INTO groups VALUES (?, ?, 0, 0)'),
@@ -195,6 +222,11 @@ function prepare(database: DatabaseSync) {
          AND (g.last_ms, g.last_seq) < (entries.ms, entries.seq)))
        AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.pool = entries.pool
          AND p.ms = entries.ms AND p.seq = entries.seq)`,
+    ),
+    // No entry is left that was appended when a plan was last used, or before.
+    trimPlans: sql(
+      `DELETE FROM plans WHERE used_ms < coalesce((SELECT min(oldest) FROM
+       (SELECT (SELECT min(ms) FROM entries WHERE entries.pool = pools.pool) AS oldest FROM pools)), used_ms + 1)`,
     ),
   };
 }

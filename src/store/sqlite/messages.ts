@@ -1,17 +1,18 @@
 /** What crosses the port between the gateway's thread and the database's. */
 import type { Buried, FollowOptions, Lag, TallyEvent, TallyKey } from '../../contract/store.ts';
+import type { SharedPlan } from '../shared-plan.ts';
 import type { StoredRelease } from '../stored-release.ts';
-import type { StoredDelivery, StoredEntry } from './ledger.ts';
+import type { StoredDelivery, StoredEntry, StoredText } from './ledger.ts';
 import type { Applied } from './tallies.ts';
 
 /** The calls a thread answers. Entries and estimates travel as text and are decoded where they are used. */
 export interface Calls {
   ping(): void;
-  append(entries: readonly StoredEntry[]): void;
+  append(entries: readonly StoredEntry[], plans: readonly SharedPlan[]): void;
   read(pool: string, after: string, count: number): StoredDelivery[];
   follow(options: FollowOptions): StoredDelivery[];
   acknowledge(pool: string, group: string, ids: readonly string[]): void;
-  outcome(id: string): string | undefined;
+  outcome(id: string): StoredText | undefined;
   pools(): string[];
   trim(beforeMs: number, forgetBeforeMs: number): number;
   apply(event: TallyEvent): Applied;

@@ -75,6 +75,10 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE entries ADD COLUMN work INTEGER NOT NULL DEFAULT 1;
   CREATE INDEX entries_to_work_on ON entries (pool, ms, seq) WHERE work = 1;
   `,
+  `
+  CREATE TABLE plans (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, used_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+  ALTER TABLE entries ADD COLUMN plan INTEGER;
+  `,
 ];
 
 /** Brings a file to the newest tables; refuses one that a newer program has written. */
