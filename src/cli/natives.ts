@@ -1,6 +1,6 @@
 /** Time, names and secrets as this process has them: handed to the rooms that must not reach for them. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Clock, NewId } from '../contract/capabilities.ts';
 
@@ -23,13 +23,18 @@ export function readSecret(given: string | undefined, file: string): string {
   if (given) return given;
   mkdirSync(dirname(file), { recursive: true });
   const fresh = randomBytes(32).toString('hex');
+  // Whole under its own name first: another process must never read, nor a killed one leave, half a secret.
+  const draft = `${file}.${randomUUID()}`;
+  writeFileSync(draft, fresh, { mode: 0o600 });
   try {
-    writeFileSync(file, fresh, { flag: 'wx', mode: 0o600 });
+    linkSync(draft, file);
     return fresh;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') {
       return readFileSync(file, 'utf8').trim();
     }
     throw error;
+  } finally {
+    rmSync(draft);
   }
 }
