@@ -95,6 +95,7 @@ async function runToEnd(
   if (signal.aborted) return undefined;
   const after = await measure(session, learner.step, 'after');
   if (signal.aborted) return undefined;
+  writeFileSync(join(training.directory, 'after.json'), JSON.stringify(after));
   const { policy, objective, group, batch, seed, learningRate, rank } = train;
   const provenance = {
     run,
