@@ -17,6 +17,8 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   const app = fastify({
     loggerInstance: parts.logger,
     logController: new LogController({ disableRequestLogging: true }),
+    // A logger for each request costs more than the few lines ever written are worth: those name the request.
+    childLoggerFactory: (logger) => logger,
     bodyLimit: server.maxBodyBytes,
     genReqId: () => parts.newId(),
     requestIdHeader: 'x-request-id',
