@@ -7,6 +7,16 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
     const leave = () => reject(signal.reason as Error);
     if (signal.aborted) leave();
     signal.addEventListener('abort', leave, { once: true });
-    void work.then(resolve, reject).then(() => signal.removeEventListener('abort', leave));
+    const stay = () => signal.removeEventListener('abort', leave);
+    void work.then(
+      (value) => {
+        stay();
+        resolve(value);
+      },
+      (error: Error) => {
+        stay();
+        reject(error);
+      },
+    );
   });
 }

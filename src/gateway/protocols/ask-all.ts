@@ -123,13 +123,13 @@ export async function* speak(
       heard ||= isWord(part);
       if (!heard) held.push(part);
       else {
-        yield* held.splice(0);
+        if (held.length > 0) yield* held.splice(0);
         yield part;
       }
     }
     const result = await reply.answer;
     if (!isAbsent(result)) {
-      yield* held;
+      if (held.length > 0) yield* held;
       return result;
     }
     if (heard) throw result.error;

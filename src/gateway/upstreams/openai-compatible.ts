@@ -123,7 +123,10 @@ class Response implements Dispatcher.DispatchHandler {
     try {
       if (this.#sse) this.#sse.push(chunk);
       else this.#collect(chunk);
-      if (this.#reader.done) this.#succeed();
+      if (this.#reader.done) {
+        this.#succeed();
+        this.#arm(LINGER_MS, 'after [DONE]');
+      }
     } catch (error) {
       this.abort(this.#refused(error));
       return;
@@ -137,7 +140,6 @@ class Response implements Dispatcher.DispatchHandler {
       if (this.#status !== 200) throw this.#statusError();
       if (!this.#sse) this.#reader.body(Buffer.concat(this.#chunks).toString('utf8'));
       this.#succeed();
-      clearTimeout(this.#idle);
     } catch (error) {
       this.#fail(this.#refused(error));
     }
@@ -210,7 +212,6 @@ class Response implements Dispatcher.DispatchHandler {
   #succeed(): void {
     const answer = this.#reader.answer();
     this.#settle();
-    this.#arm(LINGER_MS, 'after [DONE]');
     this.#done.resolve(answer);
   }
 
@@ -252,10 +253,11 @@ function open(model: ModelConfig): Upstream {
     ...(model.apiKey && { authorization: `Bearer ${model.apiKey}` }),
   };
   return {
-    async send({ call, signal, ...exchange }) {
+    async send(exchange) {
+      const { call, signal, stream } = exchange;
       signal.throwIfAborted();
-      const body = bodyOf(call, exchange.stream);
-      const response = new Response(model, { call, signal, ...exchange });
+      const body = bodyOf(call, stream);
+      const response = new Response(model, exchange);
       const leave = () => response.abort(ConsortError.from(signal.reason));
       signal.addEventListener('abort', leave, { once: true });
       try {
