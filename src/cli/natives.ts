@@ -10,10 +10,18 @@ export const clock: Clock = { now: () => Date.now(), elapsed: () => performance.
  * UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then the chance of a UUIDv4, which Node draws for many at once:
  * a system call for each id costs several times as much.
  */
-export const newId: NewId = () => {
-  const time = Date.now().toString(16).padStart(12, '0');
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
-};
+export const newId: NewId = () => timePart(Date.now()) + randomUUID().slice(15);
+
+/** The latest millisecond as ids begin with it: under load many share one. */
+let latest = { ms: -1, text: '' };
+
+function timePart(ms: number): string {
+  if (latest.ms !== ms) {
+    const time = ms.toString(16).padStart(12, '0');
+    latest = { ms, text: `${time.slice(0, 8)}-${time.slice(8)}-7` };
+  }
+  return latest.text;
+}
 
 /**
  * The secret behind marks, orders and ties. Kept in a file, so that a seeded request gives the same answer after a
