@@ -128,7 +128,10 @@ export class Shadow {
     }
   }
 
-  /** Reserves the most that it can cost, runs, and settles what it did cost. */
+  /**
+   * Reserves what the live run cost, once for each coalition, runs, and settles what it did cost. A coalition of few
+   * members that talk much can cost more: the day's limit can be passed by that difference, for what is under way.
+   */
   async #rerun(sampled: Sampled & { readonly costMicros: number }): Promise<ShadowResult> {
     const { plan, settings, drawn, costMicros } = sampled;
     const { counters, run } = this.#parts;
