@@ -13,9 +13,9 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
         stay();
         resolve(value);
       },
-      (error: Error) => {
+      (error: unknown) => {
         stay();
-        reject(error);
+        reject(error as Error);
       },
     );
   });

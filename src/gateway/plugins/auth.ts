@@ -56,8 +56,7 @@ export const auth = plugin((app: FastifyInstance, { required, keys }: AuthConfig
   app.addHook('onRequest', (request, _reply, next) => {
     const sent = sentKey(request);
     // Without `required`, a placeholder key that some clients insist on sending is no reason to refuse.
-    const caller =
-      (sent === undefined ? undefined : callerWith(sent)) ?? (required ? undefined : ANONYMOUS);
+    const caller = (sent === undefined ? undefined : callerWith(sent)) ?? (required ? undefined : ANONYMOUS);
     if (caller) request.caller = caller;
     next(caller ? undefined : new ConsortError(sent === undefined ? 'key_missing' : 'key_invalid'));
   });

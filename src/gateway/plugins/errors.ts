@@ -28,7 +28,8 @@ export const errors = plugin(
   (app: FastifyInstance, { metrics, maxBodyBytes }: ErrorOptions, done: () => void) => {
     app.setErrorHandler((thrown: FastifyError, request, reply) => {
       const error = ConsortError.is(thrown) ? thrown : translate(thrown, request, maxBodyBytes);
-      if (error.code === 'internal') request.log.error({ reqId: request.id, err: error.cause ?? error }, 'unforeseen error');
+      if (error.code === 'internal')
+        request.log.error({ reqId: request.id, err: error.cause ?? error }, 'unforeseen error');
       if (reply.getHeader('x-consort-outcome') === undefined) metrics.rejected(error.code);
       if (error.retryAfterMs !== null) void reply.header('retry-after', Math.ceil(error.retryAfterMs / 1000));
       return reply.code(error.status).send(error.toBody());
