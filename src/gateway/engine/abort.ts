@@ -7,16 +7,6 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
     const leave = () => reject(signal.reason as Error);
     if (signal.aborted) leave();
     signal.addEventListener('abort', leave, { once: true });
-    const stay = () => signal.removeEventListener('abort', leave);
-    void work.then(
-      (value) => {
-        stay();
-        resolve(value);
-      },
-      (error: unknown) => {
-        stay();
-        reject(error as Error);
-      },
-    );
+    void work.then(resolve, reject).then(() => signal.removeEventListener('abort', leave));
   });
 }
