@@ -39,6 +39,13 @@ export class Site {
     return { adminUrl, kill: (signal) => end(child, signal) };
   }
 
+  /** Starts `consort learn`. */
+  async learn(): Promise<Omit<Served, 'url'>> {
+    const { child, line } = await this.#start('learn');
+    const { adminUrl } = JSON.parse(line) as { adminUrl: string };
+    return { adminUrl, kill: (signal) => end(child, signal) };
+  }
+
   async #start(command: string): Promise<{ child: ChildProcess; line: string }> {
     const args = [main, command, '--config', 'consort.yaml', '--json'];
     const { NODE_OPTIONS: _options, ...env } = process.env;
