@@ -140,21 +140,21 @@ function checkFields(system: System, body: ChatRequest): void {
   if ((body.n ?? 1) > 1) refuse('n', body.n);
   if (body.tools?.length && !system.protocol.tools) refuse('tools', body.tools.length);
   if (body.logprobs) refuse('logprobs', true);
-  for (const [field, neutral] of Object.entries(NOT_FOR_TEAMS)) {
+  for (const [field, neutral] of NOT_FOR_TEAMS) {
     const value = body[field] ?? undefined;
     if (value !== undefined && !neutral.includes(JSON.stringify(value))) refuse(field, value);
   }
 }
 
 /** Fields that change what one model does and cannot be handed through a team, with their values that ask nothing. */
-const NOT_FOR_TEAMS: Readonly<Record<string, readonly string[]>> = {
+const NOT_FOR_TEAMS: readonly (readonly [string, readonly string[]])[] = Object.entries({
   audio: [],
   function_call: ['"auto"', '"none"'],
   functions: ['[]'],
   logit_bias: ['{}'],
   modalities: ['["text"]'],
   tool_choice: ['"auto"'],
-};
+});
 
 function taskOf(system: System, body: ChatRequest, extension: RequestExtension): Task {
   const sampling: Record<string, unknown> = {};
