@@ -21,6 +21,7 @@ export interface DownloadOptions {
   readonly timeoutMs: number;
   /** First pause while the server prepares the file. */
   readonly pauseMs: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Downloaded {
@@ -41,7 +42,8 @@ const linkReader = new Reader(Type.Object({ url: Type.String() }));
 /** @throws trainer_archive, trainer_status, trainer_timeout, trainer_unreachable */
 export async function download(options: DownloadOptions, path: string): Promise<Downloaded> {
   const { timeoutMs, pauseMs } = options;
-  const signal = AbortSignal.timeout(timeoutMs);
+  const timer = AbortSignal.timeout(timeoutMs);
+  const signal = options.signal ? AbortSignal.any([timer, options.signal]) : timer;
   try {
     for (let attempt = 0; ; attempt++) {
       const done = await follow(options, path, signal);
@@ -50,7 +52,8 @@ export async function download(options: DownloadOptions, path: string): Promise<
     }
   } catch (error) {
     if (ConsortError.is(error)) throw error;
-    if (signal.aborted) throw new ConsortError('trainer_timeout', ['archive', timeoutMs], { cause: error });
+    if (options.signal?.aborted) throw new ConsortError('shutting_down', [], { cause: error });
+    if (timer.aborted) throw new ConsortError('trainer_timeout', ['archive', timeoutMs], { cause: error });
     const reason = error instanceof Error ? error.message : String(error);
     throw new ConsortError('trainer_unreachable', [reason], { cause: error });
   }

@@ -2,7 +2,6 @@
  * Waiting for the result of a submitted operation. Servers disagree about how they say "not yet" and "no"; the table
  * is in docs/trainers.md. Each poll holds the line for less than any timeout on the way, then asks again.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ConsortError } from '../../contract/errors.ts';
 import { isAway, messageOf, pauseAfter, statusError, type Reply, type TrainerHttp } from './http.ts';
 import { Failed, Pending, Reader } from './wire.ts';
@@ -33,9 +32,10 @@ export async function awaitResult(
   operation: string,
   signal?: AbortSignal,
 ): Promise<Reply> {
-  const { pollMs, resultMs, pauseMs } = http.timeouts;
+  const { pollMs, resultMs, submitMs, pauseMs } = http.timeouts;
   const end = Date.now() + resultMs;
   const body = Buffer.from(JSON.stringify({ request_id: requestId }));
+  let answeredAt = Date.now();
   for (let waits = 0; Date.now() < end;) {
     const timeoutMs = Math.max(1, Math.min(pollMs, end - Date.now()));
     const send = {
@@ -48,6 +48,7 @@ export async function awaitResult(
     let pause = pauseAfter(pauseMs, waits);
     try {
       const reply = await http.exchange(send);
+      answeredAt = Date.now();
       const verdict = judge(reply, operation);
       if (verdict === 'done') return reply;
       if (reply.status >= 500 && waits >= MAX_FAILURES) throw statusError(reply, operation);
@@ -58,10 +59,14 @@ export async function awaitResult(
       if (!isAway(error)) throw error;
       // A poll that ran out of time is the normal way to wait; a server that is away gets a pause.
       const isLongPoll = ConsortError.is(error) && error.code === 'trainer_timeout';
+      if (!isLongPoll && Date.now() + pause - answeredAt >= submitMs) throw error;
       waits = isLongPoll ? 0 : waits + 1;
-      if (isLongPoll) pause = 0;
+      if (isLongPoll) {
+        answeredAt = Date.now();
+        pause = 0;
+      }
     }
-    await sleep(Math.min(pause, Math.max(0, end - Date.now())), undefined, { ...(signal && { signal }) });
+    await http.pause(Math.min(pause, Math.max(0, end - Date.now())), signal);
   }
   throw new ConsortError('trainer_timeout', [operation, resultMs]);
 }

@@ -14,7 +14,7 @@ export interface Timeouts {
   readonly pollMs: number;
   /** How long one operation may take in all, from its acknowledgement to its result. */
   readonly resultMs: number;
-  /** How long a submission is tried again while the server cannot be reached. */
+  /** How long an operation is tried again while the server cannot be reached. */
   readonly submitMs: number;
   /** First pause before a retry; it doubles up to thirty seconds. */
   readonly pauseMs: number;
@@ -38,6 +38,8 @@ export interface HttpOptions {
   readonly baseUrl: string;
   readonly apiKey?: string;
   readonly timeouts: Timeouts;
+  /** Ends whatever waits: its request may or may not have been carried out, as after a crash. */
+  readonly signal?: AbortSignal;
 }
 
 export interface Reply {
@@ -62,13 +64,16 @@ const detailReader = new Reader(ErrorDetail);
 export class TrainerHttp {
   readonly timeouts: Timeouts;
   readonly origin: string;
+  /** Ends whatever waits for the server. */
+  readonly signal: AbortSignal | undefined;
   readonly #pool: Pool;
   readonly #prefix: string;
   readonly #headers: Readonly<Record<string, string>>;
 
-  constructor({ baseUrl, apiKey, timeouts }: HttpOptions) {
+  constructor({ baseUrl, apiKey, timeouts, signal }: HttpOptions) {
     const url = new URL(baseUrl);
     this.timeouts = timeouts;
+    this.signal = signal;
     this.origin = url.origin;
     this.#prefix = `${url.pathname.replace(/\/+$/, '')}/api/v1/`;
     // hatchery reads the bearer, the others X-API-Key.
@@ -80,6 +85,7 @@ export class TrainerHttp {
   async exchange({ method, path, body, contentType, timeoutMs, signal }: Send): Promise<Reply> {
     const limit = timeoutMs ?? this.timeouts.requestMs;
     const timer = AbortSignal.timeout(limit);
+    const stop = this.#stopOf(signal);
     try {
       const reply = await this.#pool.request({
         method,
@@ -88,14 +94,14 @@ export class TrainerHttp {
         body: body ?? null,
         headersTimeout: 0,
         bodyTimeout: 0,
-        signal: signal ? AbortSignal.any([signal, timer]) : timer,
+        signal: AbortSignal.any([timer, ...stop]),
       });
       const bytes = await readCapped(reply.body, MAX_REPLY_BYTES, path);
       const json = () => parseJson(bytes.toString('utf8'), path);
       return { status: reply.statusCode, headers: reply.headers, body: bytes, json };
     } catch (error) {
       if (ConsortError.is(error)) throw error;
-      if (signal?.aborted) throw new ConsortError('shutting_down', [], { cause: error });
+      if (stop.some(({ aborted }) => aborted)) throw new ConsortError('shutting_down', [], { cause: error });
       if (timer.aborted) throw new ConsortError('trainer_timeout', [path, limit], { cause: error });
       throw new ConsortError('trainer_unreachable', [reasonOf(error)], { cause: error });
     }
@@ -126,8 +132,21 @@ export class TrainerHttp {
       } catch (error) {
         if (isLast || !isAway(error)) throw error;
       }
-      await sleep(pause, undefined, { ...(send.signal && { signal: send.signal }) });
+      await this.pause(pause, send.signal);
     }
+  }
+
+  /** @throws shutting_down when a signal ends it */
+  async pause(ms: number, signal?: AbortSignal): Promise<void> {
+    try {
+      await sleep(ms, undefined, { signal: AbortSignal.any(this.#stopOf(signal)) });
+    } catch (error) {
+      throw new ConsortError('shutting_down', [], { cause: error });
+    }
+  }
+
+  #stopOf(signal: AbortSignal | undefined): AbortSignal[] {
+    return [this.signal, signal].filter((one) => one !== undefined);
   }
 
   async close(): Promise<void> {

@@ -49,6 +49,8 @@ export interface TinkerOptions {
   readonly guard?: Partial<Guard>;
   /** For servers that tell no gradient norm, so that the self-test cannot judge them: what is known of them. */
   readonly assume?: Assumed;
+  /** Ends whatever is under way, as a crash would. */
+  readonly signal?: AbortSignal;
   /** @default 10000, as the servers' own client does */
   readonly heartbeatMs?: number;
 }
@@ -184,6 +186,7 @@ export class TinkerTrainer implements TrainerPort {
         maxBytes: archive?.maxBytes ?? ARCHIVE_LIMITS.maxBytes,
         timeoutMs: resultMs,
         pauseMs,
+        signal: this.#http.signal,
       },
       file,
     );

@@ -300,3 +300,44 @@ t.test('a journal is of one run, and what is torn was never sent', async (t) => 
   writeFileSync(path, `${text}{"kind":"nonsense"}\n`);
   await t.rejects(site.open().ensureRun(RUN, LEASE), { code: 'trainer_journal' });
 });
+
+t.test('whoever waits for a trainer that is away hears of it in time', async (t) => {
+  const timeouts = { ...QUICK, resultMs: 60_000 };
+  const site = await siteOf(t);
+  const trainer = site.open({ timeouts });
+  await trainer.ensureRun(RUN, LEASE);
+  await trainer.submitGroups(batchOf(groupOf(1)));
+  // The step is acknowledged and its result never comes.
+  site.fake.fate = ({ path }) => (path === 'retrieve_future' ? 'lost' : undefined);
+  await t.rejects(trainer.step(), { code: 'trainer_unreachable' });
+  site.fake.fate = () => undefined;
+  t.equal(
+    (await site.open().ensureRun(RUN, { ...LEASE, token: 2 })).step,
+    1,
+    'and the step is finished later',
+  );
+  t.equal(site.fake.steps.length, 1);
+});
+
+t.test('a signal ends whatever waits for the trainer, and the step is finished later', async (t) => {
+  const waits = ['retrieve_future', 'forward_backward', 'optim_step'];
+  for (const where of waits) {
+    const site = await siteOf(t);
+    const control = new AbortController();
+    const timeouts = { ...QUICK, submitMs: 60_000, resultMs: 60_000 };
+    const trainer = site.open({ timeouts, signal: control.signal });
+    await trainer.ensureRun(RUN, LEASE);
+    site.fake.fate = ({ path }) => {
+      if (path !== where) return undefined;
+      setTimeout(() => control.abort(), 20);
+      return 'unanswered';
+    };
+    const began = performance.now();
+    const step = trainer.submitGroups(batchOf(groupOf(1))).then(() => trainer.step());
+    await t.rejects(step, { code: 'shutting_down' }, where);
+    t.ok(performance.now() - began < 5_000);
+    site.fake.fate = () => undefined;
+    t.equal((await site.open().ensureRun(RUN, { ...LEASE, token: 2 })).step, 1);
+    t.equal(site.fake.steps.length, 1);
+  }
+});
