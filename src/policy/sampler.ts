@@ -2,7 +2,7 @@
  * The newest weights where rollouts are sampled: exported by the trainer, loaded on every replica under a name of
  * their own, and gone when the next ones are there. These versions are of the run alone; clients never see them.
  */
-import { rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ServingFleet } from './serving/fleet.ts';
 import { digestOf } from './release/verify.ts';
@@ -33,22 +33,22 @@ export class Sampler {
   }
 
   /**
-   * The weights after `step`, loaded everywhere; those before them are unloaded, so nothing may be asking them any more.
+   * The weights after `step`, loaded everywhere, on replicas that forgot them too. All others of the run are unloaded,
+   * those that a process left that died among them: nothing may be asking them any more.
    *
    * @throws `serving_*`, `trainer_*`
    */
   async at(step: number): Promise<ServedPolicy> {
-    if (this.#served?.version === step) return this.#served;
-    const before = this.#served;
     const served = step === 0 ? { version: 0, adapter: null } : await this.#load(step);
     this.#served = served;
-    if (before) await this.#drop(before);
+    for (const name of await this.#leftBeside(served)) await this.#drop(name);
     return served;
   }
 
   /** Unloads what is served, for the end of a run. */
   async close(): Promise<void> {
-    if (this.#served) await this.#drop(this.#served);
+    const name = this.#served?.adapter?.servedAs;
+    if (name !== undefined) await this.#drop(name);
     this.#served = undefined;
   }
 
@@ -67,10 +67,18 @@ export class Sampler {
     return { version: step, adapter: { servedAs, sha256: await digestOf(path) } };
   }
 
-  async #drop({ version, adapter }: ServedPolicy): Promise<void> {
-    if (!adapter) return;
-    await this.#parts.fleet.unload(adapter.servedAs);
-    await rm(join(this.#parts.directory, this.#nameOf(version)), { recursive: true, force: true });
+  async #leftBeside({ adapter }: ServedPolicy): Promise<Set<string>> {
+    const { fleet, directory, run } = this.#parts;
+    const loaded = (await fleet.loaded()).flatMap(({ adapters }) => adapters.map(({ name }) => name));
+    const files = await readdir(directory).catch(() => []);
+    const isOwn = (name: string) =>
+      name.startsWith(`${run}-s`) && /^\d{6,}$/.test(name.slice(run.length + 2));
+    return new Set([...loaded, ...files].filter((name) => isOwn(name) && name !== adapter?.servedAs));
+  }
+
+  async #drop(name: string): Promise<void> {
+    await this.#parts.fleet.unload(name);
+    await rm(join(this.#parts.directory, name), { recursive: true, force: true });
   }
 }
 
