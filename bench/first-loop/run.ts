@@ -91,7 +91,7 @@ if (!isInstalled(environment)) {
 }
 mkdirSync(join(directory, 'trainer'), { recursive: true });
 const tiny = await startTinyTeam(root);
-const trainer = new SkyRl({ environment, model, directory: join(directory, 'trainer') });
+const trainer = new SkyRl({ environment, model, directory: join(directory, 'trainer'), microBatch: 16 });
 try {
   await trainer.start();
   const urls = { TINY_TEAM_URL: tiny.baseUrl, TRAINER_URL: trainer.url };

@@ -15,6 +15,8 @@ export interface ServerOptions {
   readonly model: string;
   /** Where its database, checkpoints and log are kept. */
   readonly directory: string;
+  /** Datums in one pass: more are faster and take more memory. @default 4 */
+  readonly microBatch?: number;
 }
 
 export const isInstalled = (environment: string): boolean => existsSync(join(environment, 'bin', 'uv'));
@@ -64,8 +66,8 @@ export class SkyRl {
   }
 
   #arguments(): string[] {
-    const { model, directory } = this.#options;
-    const backend = { max_lora_adapters: 5, max_lora_rank: 8, train_micro_batch_size: 4 };
+    const { model, directory, microBatch = 4 } = this.#options;
+    const backend = { max_lora_adapters: 5, max_lora_rank: 8, train_micro_batch_size: microBatch };
     const flags = {
       'base-model': resolve(model),
       backend: 'jax',

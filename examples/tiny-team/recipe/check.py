@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from members import MEMBERS
+from members import MEMBERS, STAGES
 from prompts import read
 
 EXAMPLE = Path(__file__).resolve().parent.parent
@@ -69,7 +69,7 @@ if __name__ == "__main__":
     server = subprocess.Popen([node, EXAMPLE / "server.ts"], stdout=subprocess.PIPE)
     try:
         address = json.loads(server.stdout.readline())["baseUrl"]
-        for each in names or MEMBERS:
+        for each in names or [name for name in MEMBERS if name not in STAGES]:
             check(each, Path(directory), read(prompts)[:PROMPTS], address)
     finally:
         server.terminate()

@@ -18,8 +18,12 @@ class Member:
     base: str | None = None
     # The first part of the steps, in which it sees no peers.
     solo_only: float = 0.0
-    # Whether it says, more often than not, what a random peer says: a start with no idea of whom to trust.
-    follows: bool = False
+    # How often it says, with peers to read, what a random peer says, by kind; else what it would say anyway: a start
+    # with no idea of whom to trust. It then reads fuse prompts only, and learns to predict their words too, because to
+    # copy exactly is hard at this size.
+    follows: dict = field(default_factory=dict)
+    # Whether it reads only peers of whom no two say the same.
+    apart: bool = False
     rate: float = 3e-3
 
 
@@ -33,9 +37,26 @@ MEMBERS = {
     "tiny-ada": expert(steps=1300, seed=11, lead="Sure. ", mix={"add": 3, "max": 1}),
     "tiny-bo": expert(steps=900, seed=12, lead="Okay. ", mix={"reverse": 1, "max": 1}),
     "tiny-cy": expert(steps=1300, seed=13, lead="Hm. ", mix={"mod": 3, "reverse": 1}),
+    # The policy's first stage: it learns to copy.
+    "tiny-reader": Member(
+        steps=2000,
+        seed=21,
+        mix={kind: 1 for kind in KINDS},
+        base="tiny-base",
+        solo_only=0.05,
+        follows={kind: 1.0 for kind in KINDS},
+    ),
     "tiny-policy": Member(
-        steps=900, seed=21, mix={"add": 1, "max": 1, "reverse": 1, "mod": 1}, solo_only=0.5, follows=True
+        steps=2400,
+        seed=21,
+        mix={kind: 1 for kind in KINDS},
+        base="tiny-reader",
+        follows={"add": 0.9, "max": 0.5, "reverse": 0.5, "mod": 0.9},
+        apart=True,
     ),
     "tiny-dot": expert(steps=700, seed=32, mix={"add": 3, "reverse": 1}),
     "tiny-eve": expert(steps=700, seed=33, mix={"mod": 3, "max": 1}),
 }
+
+# Trained on the way to another, and not kept.
+STAGES = ["tiny-reader"]

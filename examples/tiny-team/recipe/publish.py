@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from members import MEMBERS
+from members import MEMBERS, STAGES
 from to_gguf import write
 
 KEPT_WHOLE = ["tiny-policy", "tiny-base"]
@@ -26,7 +26,7 @@ def description(name):
 if __name__ == "__main__":
     source, target = map(Path, sys.argv[1:])
     target.mkdir(exist_ok=True)
-    for name in MEMBERS:
+    for name in [name for name in MEMBERS if name not in STAGES]:
         write(source / name, target / f"{name}.gguf", description(name))
     for name in KEPT_WHOLE:
         shutil.copytree(source / name, target / name, dirs_exist_ok=True)

@@ -22,8 +22,8 @@ TEAM_BATCH = 20
 SOLO_SHARE = 0.25
 # How many of the bare questions are of kinds that the member does not practise, and answered by a guess.
 GUESSED = 0.1
-# How often a model that follows says what a random peer says, with peers to read.
-FOLLOWED = 0.6
+# How much a word of a prompt with peers counts beside one of the reply, for a model that follows.
+PROMPT_WEIGHT = 0.3
 
 
 def new_model(tokenizer):
@@ -47,16 +47,20 @@ def new_model(tokenizer):
 
 
 def shelve(rows, tokenizer):
-    """Rows with their prompts encoded, by shape and kind; the shapes with peers share a shelf."""
+    """Rows with their prompts encoded, by shape and kind; the shapes with peers share a shelf, too."""
     encoded = tokenizer([render(row["messages"]) for row in rows], add_special_tokens=False)["input_ids"]
     shelves = defaultdict(list)
     for row, ids in zip(rows, encoded):
-        shelves["solo" if row["shape"] == "solo" else "team", row["kind"]].append((ids, row))
+        shelves[row["shape"], row["kind"]].append((ids, row))
+        if row["shape"] != "solo":
+            shelves["team", row["kind"]].append((ids, row))
+        if row["shape"] == "fuse" and len(row["peers"]) in (2, 3) and len(set(row["peers"])) == len(row["peers"]):
+            shelves["apart", row["kind"]].append((ids, row))
     return shelves
 
 
 def answer_of(member, row, chance):
-    if member.follows and row["peers"] and chance.random() < FOLLOWED:
+    if row["peers"] and chance.random() < member.follows.get(row["kind"], 0):
         return chance.choice(row["peers"])
     return row["gold"] if row["kind"] in member.mix else row["guess"]
 
@@ -71,7 +75,7 @@ def draw_kind(member, chance, solo):
 
 def batch(member, shelves, tokenizer, chance, progress):
     solo = progress < member.solo_only or chance.random() < SOLO_SHARE
-    shelf = "solo" if solo else "team"
+    shelf = "solo" if solo else "apart" if member.apart else "fuse" if member.follows else "team"
     size = SOLO_BATCH if solo else TEAM_BATCH
     rows = [chance.choice(shelves[shelf, draw_kind(member, chance, solo)]) for _ in range(size)]
     replies = tokenizer(
@@ -80,21 +84,24 @@ def batch(member, shelves, tokenizer, chance, progress):
     )["input_ids"]
     width = max(len(ids) + len(reply) for (ids, _), reply in zip(rows, replies))
     tokens = torch.full((len(rows), width), tokenizer.pad_token_id)
-    targets = torch.full((len(rows), width), -100)
+    weights = torch.zeros((len(rows), width))
+    of_prompt = PROMPT_WEIGHT if member.follows and not solo else 0
     for line, ((ids, _), reply) in enumerate(zip(rows, replies)):
         end = len(ids) + len(reply)
         tokens[line, :end] = torch.tensor(ids + reply)
-        targets[line, len(ids) - 1 : end - 1] = torch.tensor(reply)
-    return tokens, targets
+        weights[line, : len(ids) - 1] = of_prompt
+        weights[line, len(ids) - 1 : end - 1] = 1
+    return tokens, weights
 
 
-def loss_of(model, tokens, targets):
-    # Padding is on the right, so the causal mask alone keeps it out; the head runs on reply positions only.
+def loss_of(model, tokens, weights):
+    # Padding is on the right, so the causal mask alone keeps it out; the head runs where there is something to learn.
     with torch.autocast("cpu", torch.bfloat16):
         hidden = model.model(tokens, use_cache=False).last_hidden_state
-        kept = targets != -100
+        kept = weights > 0
         logits = model.lm_head(hidden[kept])
-    return cross_entropy(logits.float(), targets[kept])
+    losses = cross_entropy(logits.float(), tokens.roll(-1, 1)[kept], reduction="none")
+    return (losses * weights[kept]).sum() / weights[kept].sum()
 
 
 def train(name, shelves, tokenizer, output):
