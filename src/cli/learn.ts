@@ -18,7 +18,9 @@ import { trainedSystem, Training, type TrainedSystem } from './training.ts';
 import { version } from './version.ts';
 
 /** Between two looks at the fleet and at releases that wait; also the pause after an error. */
-const LOOK_MS = 15_000;
+const LOOK_MS = 10_000;
+/** How long a trainer that is away keeps a round waiting: the next round tries again. */
+const PATIENCE_MS = 5_000;
 
 interface LearnParts {
   readonly config: Config;
@@ -36,16 +38,21 @@ async function learnSystem(system: TrainedSystem, parts: LearnParts): Promise<vo
   metrics.announce(policy);
   let nextAt = clock.elapsed();
   while (!signal.aborted) {
+    let pauseMs = LOOK_MS;
     try {
-      const isDue = clock.elapsed() >= nextAt;
       const startedAt = clock.elapsed();
-      if (await round(system, isDue, parts)) nextAt = startedAt + everyMinutes * 60_000;
+      if (await round(system, startedAt >= nextAt, parts)) {
+        nextAt = startedAt + everyMinutes * 60_000;
+        pauseMs = Math.min(LOOK_MS, Math.max(0, nextAt - clock.elapsed()));
+      }
     } catch (error) {
+      // What is cut off by the signal fails because of it, and is taken up by the next learner.
+      if (signal.aborted) return;
       const known = ConsortError.from(error);
       metrics.failed(policy, known.code);
       logger.warn({ ...known.toBody(), system: system.id, policy }, 'a round of the learner failed');
     }
-    await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
@@ -54,13 +61,15 @@ async function round(system: TrainedSystem, isDue: boolean, parts: LearnParts): 
   const { config, store, secret, signal } = parts;
   const run = `${system.id}-${system.train.policy}`.replaceAll('.', '_');
   await using closing = new AsyncDisposableStack();
-  const training = new Training(config, system, { store, secret, signal, run });
+  const training = new Training(config, system, { store, secret, signal, run, patienceMs: PATIENCE_MS });
   closing.defer(() => training.close());
   if (!(await training.hold())) return false;
   await training.controller.restore();
-  const finished = isDue && (await trainRound(training, run, parts));
+  // Before a round: what an earlier one left open would be superseded by what this one exports.
   await promote(training, parts);
-  return finished;
+  if (!isDue || !(await trainRound(training, run, parts))) return false;
+  await promote(training, parts);
+  return true;
 }
 
 /** Batches up to the next multiple of a round, and their export. */

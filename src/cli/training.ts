@@ -60,6 +60,8 @@ export interface TrainingHooks {
   readonly signal: AbortSignal;
   /** Name of the run: letters, digits, `-` and `_`. */
   readonly run: string;
+  /** How long the trainer may be away before that is an error, in milliseconds. */
+  readonly patienceMs: number;
 }
 
 export class Training {
@@ -98,7 +100,7 @@ export class Training {
       base: hosting.base ?? model.model ?? model.id,
       ...(apiKey !== undefined && { apiKey }),
     });
-    this.trainer = openTrainer(trainer);
+    this.trainer = openTrainer(trainer, hooks);
     const directory = resolve(hosting.adapters);
     this.#sampler = new Sampler({ trainer: this.trainer, fleet: this.#fleet, directory, run: hooks.run });
     this.controller = new ReleaseController({
@@ -307,8 +309,13 @@ function trainerOf(config: Config, train: TrainConfig): TrainerConfig {
   return trainer;
 }
 
-function openTrainer({ baseUrl, apiKey, archiveHosts, directory }: TrainerConfig): TrainerPort {
-  return new TinkerTrainer({ baseUrl, directory, archiveHosts, ...(apiKey !== undefined && { apiKey }) });
+function openTrainer(
+  { baseUrl, apiKey, archiveHosts, directory }: TrainerConfig,
+  { signal, patienceMs }: TrainingHooks,
+): TrainerPort {
+  const timeouts = { submitMs: patienceMs };
+  const key = apiKey !== undefined && { apiKey };
+  return new TinkerTrainer({ baseUrl, directory, archiveHosts, signal, timeouts, ...key });
 }
 
 /** A gate that looks at what was trained on would promote whatever was learned by heart. */

@@ -89,7 +89,7 @@ export class Learner<T extends { readonly id: string }> {
       if (this.#step > 0 && this.#step % SAVE_EVERY === 0) await trainer.saveState();
       this.#assertSignal();
     }
-    if (this.#step % SAVE_EVERY !== 0) await trainer.saveState();
+    if (!signal.aborted && this.#step % SAVE_EVERY !== 0) await trainer.saveState();
   }
 
   /** The groups of the next round: those that a cut left behind, or new ones. Undefined when the signal stopped it. */

@@ -15,6 +15,17 @@ export interface Served {
   kill(signal: NodeJS.Signals): Promise<void>;
 }
 
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  readonly ended: Promise<Ended>;
+  kill(signal: NodeJS.Signals): void;
+}
+
 /** A place where a gateway lives and can be started again after it died. */
 export class Site {
   readonly directory = mkdtempSync(join(tmpdir(), 'consort-site-'));
@@ -46,20 +57,36 @@ export class Site {
     return { adminUrl, kill: (signal) => end(child, signal) };
   }
 
+  /** Runs a command to its end; `kill` gives it a signal meanwhile. */
+  run(...args: readonly string[]): Running {
+    const child = this.#spawn(args, 'pipe');
+    const text = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name]?.setEncoding('utf8').on('data', (part: string) => (text[name] += part));
+    }
+    const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, ...text }));
+    return { ended, kill: (signal) => void child.kill(signal) };
+  }
+
   async #start(command: string): Promise<{ child: ChildProcess; line: string }> {
-    const args = [main, command, '--config', 'consort.yaml', '--json'];
-    const { NODE_OPTIONS: _options, ...env } = process.env;
-    const child = spawn(process.execPath, args, {
-      cwd: this.directory,
-      env: { ...env, CONSORT_LOG_LEVEL: 'error' },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    this.#running.push(child);
+    const child = this.#spawn([command, '--json'], 'inherit');
+    if (!child.stdout) throw new TypeError('no output');
     const started = once(createInterface({ input: child.stdout }), 'line');
     const died = once(child, 'exit').then(() => Promise.reject(new Error(`${command} did not start`)));
     died.catch(() => undefined);
     const [line] = (await Promise.race([started, died])) as unknown[];
     return { child, line: String(line) };
+  }
+
+  #spawn([command = '', ...args]: readonly string[], stderr: 'pipe' | 'inherit'): ChildProcess {
+    const { NODE_OPTIONS: _options, ...env } = process.env;
+    const child = spawn(process.execPath, [main, command, '--config', 'consort.yaml', ...args], {
+      cwd: this.directory,
+      env: { ...env, CONSORT_LOG_LEVEL: 'error' },
+      stdio: ['ignore', 'pipe', stderr],
+    });
+    this.#running.push(child);
+    return child;
   }
 
   close(): void {

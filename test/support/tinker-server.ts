@@ -37,6 +37,9 @@ interface Done {
   readonly type?: string;
 }
 
+/** What a model was when it was saved. */
+export type Checkpoint = Pick<ToyModel, 'weights' | 'steps'>;
+
 type Body = Record<string, unknown>;
 
 const detail = (status: number, text: string): Done => ({ status, body: { detail: text } });
@@ -49,8 +52,9 @@ export class FakeTinker {
   fate: (heard: Heard) => Fate | Promise<Fate> = () => undefined;
   /** How many polls of each future say "not yet", and how. */
   delay: { polls: number; style: '408' | 'try_again' } = { polls: 0, style: '408' };
-  /** What the download of an archive holds. */
+  /** What the download of any archive holds, unless it is made of the checkpoint. */
   archive: Buffer = adapterArchive([0.1, 0, 0, 0.2]);
+  archiveOf: (checkpoint: Checkpoint) => Buffer = () => this.archive;
   /** Where the archive's redirect leads; the server's own download when empty. */
   redirect = '';
   /** Headers of the last download. */
@@ -58,7 +62,7 @@ export class FakeTinker {
   readonly #sessions = new Set<string>();
   readonly #futures = new Map<string, { done: Done; polls: number }>();
   readonly #numbers = new Map<string, { path: string; hash: string; requestId: string }>();
-  readonly #checkpoints = new Map<string, Pick<ToyModel, 'weights' | 'steps'>>();
+  readonly #checkpoints = new Map<string, Checkpoint>();
   #server: Server | undefined;
   #port = 0;
   #ids = 0;
@@ -296,12 +300,13 @@ export class FakeTinker {
         }));
       return { status: 200, body: { checkpoints } };
     }
-    if (!this.#checkpoints.has(`tinker://${model}/sampler_weights/${id}`)) {
+    const checkpoint = this.#checkpoints.get(`tinker://${model}/sampler_weights/${id}`);
+    if (!checkpoint) {
       return detail(404, `Checkpoint not found: ${model}/${id}`);
     }
     if (action === 'download') {
       this.downloadHeaders = request.headers;
-      return { status: 200, body: this.archive, type: 'application/octet-stream' };
+      return { status: 200, body: this.archiveOf(checkpoint), type: 'application/octet-stream' };
     }
     const own = `${this.url}/api/v1/training_runs/${model}/checkpoints/${id}/download`;
     return { status: 302, body: { location: this.redirect || own } };

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -12,6 +13,14 @@ export interface FakeAdapter {
   readonly rank: number;
   /** How far its log-probs are from the base's, at most. */
   readonly shift?: number;
+}
+
+/** What computes behind the routes, for tests that need answers; without one the fake makes numbers up. */
+export interface FakeEngine {
+  /** Of each token but the first; `path` is null for the base. */
+  logprobs(path: string | null, tokens: readonly number[]): (number | null)[];
+  /** The body of a whole answer, but for its envelope. */
+  chat(path: string | null, body: Body): Promise<object>;
 }
 
 export interface FakeVllmOptions {
@@ -24,6 +33,8 @@ export interface FakeVllmOptions {
   readonly legacy?: boolean;
   /** What lies on its file system, by path. */
   readonly files?: Readonly<Record<string, FakeAdapter>>;
+  /** Loads whatever adapters are on the disk, and answers with them. */
+  readonly engine?: FakeEngine;
 }
 
 interface Loaded {
@@ -32,13 +43,15 @@ interface Loaded {
 }
 
 /** A body as far as any route reads it. */
-interface Body {
+export interface Body {
   readonly lora_name?: string;
   readonly lora_path?: string;
   readonly load_inplace?: boolean;
   readonly model?: string;
   readonly prompt?: readonly number[];
   readonly prompt_logprobs?: number;
+  readonly messages?: readonly { readonly content?: unknown }[];
+  readonly seed?: number;
 }
 
 export class Failure {
@@ -105,6 +118,8 @@ export class FakeVllm {
 
   /** What an engine with these weights computes; the trainer's forward pass gives the same. */
   logprobs(path: string | null, tokens: readonly number[]): (number | null)[] {
+    const { engine } = this.#options;
+    if (engine) return engine.logprobs(path, tokens);
     const shift = path === null ? 0 : (this.files.get(path)?.shift ?? 0.5);
     return tokens.map((_, index) => {
       if (index === 0) return null;
@@ -125,7 +140,7 @@ export class FakeVllm {
     if (wanted !== undefined && request.headers.authorization !== `Bearer ${wanted}`) {
       return json(response, 401, { error: 'Unauthorized' });
     }
-    const answer = this.broken ?? this.#answer(route, body);
+    const answer = this.broken ?? (await this.#answer(route, body));
     if (answer === undefined) return json(response, 404, { detail: 'Not Found' });
     if (typeof answer === 'string') return void response.end(answer);
     if (answer instanceof Failure) return json(response, answer.status, this.#envelope(answer));
@@ -137,7 +152,7 @@ export class FakeVllm {
     return { error: { message, type, param: null, code: status } };
   }
 
-  #answer(route: string, body: Body): object | string | Failure | undefined {
+  #answer(route: string, body: Body): Promise<object> | object | string | Failure | undefined {
     if (route === 'GET /v1/models') return { object: 'list', data: this.#models() };
     if (route === 'POST /v1/completions') return this.#complete(body);
     if (route === 'POST /v1/chat/completions') return this.#chat(body);
@@ -167,7 +182,8 @@ export class FakeVllm {
       const remedy = "If you want to load the adapter in place, set 'load_inplace' to True.";
       return fail(400, 'InvalidUserInput', `The lora adapter '${name}' has already been loaded. ${remedy}`);
     }
-    const adapter = this.files.get(path);
+    const isOnDisk = this.#options.engine && existsSync(path);
+    const adapter = isOnDisk ? { rank: 2 } : this.files.get(path);
     if (!adapter) {
       const message = `Loading lora ${name} failed: No adapter found for ${path}`;
       return fail(404, 'NotFoundError', message);
@@ -202,15 +218,20 @@ export class FakeVllm {
     return { id: 'cmpl-1', object: 'text_completion', created: 1, model, choices };
   }
 
-  /** Whole answers only: the name of the weights that speak. */
-  #chat({ model = '' }: Body): object | Failure {
+  /** Whole answers only: the engine's, or the name of the weights that speak. */
+  #chat(body: Body): Promise<object> | object | Failure {
+    const { model = '' } = body;
     if (model !== this.base && !this.#loaded.has(model)) {
       return fail(404, 'NotFoundError', `The model \`${model}\` does not exist.`);
     }
+    const head = { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model };
+    const path = this.#loaded.get(model)?.path ?? null;
+    const { engine } = this.#options;
+    if (engine) return engine.chat(path, body).then((answer) => ({ ...head, ...answer }));
     const message = { role: 'assistant', content: `weights of ${model}` };
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
-    return { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model, choices, usage };
+    return { ...head, choices, usage };
   }
 
   /** The token of the prompt, and the likeliest when that is another. */

@@ -15,6 +15,9 @@ import { trainHtml } from './html.ts';
 import { trainReport, type TrainReport } from './report.ts';
 import { trainText } from './text.ts';
 
+/** How long a trainer that restarts is waited for, in milliseconds. */
+const PATIENCE_MS = 300_000;
+
 const OBJECTIVES: readonly ObjectiveChoice[] = ['team', 'solo', 'self', 'mix'];
 
 function readObjective(flags: Flags): ObjectiveChoice | undefined {
@@ -77,11 +80,7 @@ async function measure(session: Session, step: number, when: string): Promise<Me
   return measured;
 }
 
-async function runToEnd(
-  session: Session,
-  learner: Learner<TaskRow>,
-  simulated: boolean,
-): Promise<TrainReport | undefined> {
+async function runToEnd(session: Session, learner: Learner<TaskRow>): Promise<TrainReport | undefined> {
   const { training, run, rounds, signal } = session;
   const { id, train } = training.system;
   const before = await measureBefore(session);
@@ -107,9 +106,19 @@ async function runToEnd(
     seed,
     learningRate,
     rank,
-    simulated,
+    simulated: training.simulated,
   };
   return trainReport(provenance, learner.points, before, after);
+}
+
+/** What fails after a stop fails because of it: requests are cut off, and taken up by the next run. */
+async function unlessStopped<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    throw error;
+  }
 }
 
 function writeReport(directory: string, report: TrainReport): void {
@@ -151,14 +160,15 @@ export const train: Command = {
     const system = readSystem(config, flags);
     const run = readRun(flags, system);
     const control = new AbortController();
-    process.once('SIGINT', () => control.abort());
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => control.abort());
     const store = await openStore(config.store.url, {});
-    const hooks = { store, secret: environment['CONSORT_SECRET'], signal: control.signal, run };
+    const { signal } = control;
+    const secret = environment['CONSORT_SECRET'];
+    const hooks = { store, secret, signal, run, patienceMs: PATIENCE_MS };
     await using closing = new AsyncDisposableStack();
     closing.defer(() => store.close());
     const training = new Training(config, system, hooks);
     closing.defer(() => training.close());
-    const learner = await training.open();
     const temperature = numberFlag(flags, 'temperature', 0, 2);
     const session: Session = {
       training,
@@ -166,12 +176,13 @@ export const train: Command = {
       rounds: integerFlag(flags, 'steps', 1, 1_000_000) ?? system.train.steps,
       limit: Math.min(training.holdout.length, integerFlag(flags, 'limit', 1, 1_000_000) ?? Infinity),
       sampling: temperature === undefined ? {} : { temperature },
-      signal: control.signal,
+      signal,
     };
-    const report = await runToEnd(session, learner, training.simulated);
+    const learner = await unlessStopped(signal, () => training.open());
+    const report = learner && (await unlessStopped(signal, () => runToEnd(session, learner)));
     if (!report) {
-      const done = `${learner.points.length} of ${session.rounds} steps`;
-      process.stderr.write(`Stopped after ${done}; the same command goes on.\n`);
+      const done = learner ? `after ${learner.points.length} of ${session.rounds} steps` : 'before it began';
+      process.stderr.write(`Stopped ${done}; the same command goes on.\n`);
       return 1;
     }
     writeReport(training.directory, report);
