@@ -117,6 +117,9 @@ spec:
         {{- range $secrets.files }}
         - { name: secret-{{ . }}, mountPath: /etc/consort-secrets/{{ . }}, readOnly: true }
         {{- end }}
+        {{- range .values.volumes }}
+        - { name: claim-{{ .name }}, mountPath: {{ .mountPath }}, readOnly: {{ .readOnly | default false }} }
+        {{- end }}
   volumes:
     - name: config
       configMap: { name: {{ include "consort.fullname" $root }} }
@@ -128,6 +131,10 @@ spec:
     {{- range $secrets.files }}
     - name: secret-{{ . }}
       secret: { secretName: {{ . }} }
+    {{- end }}
+    {{- range .values.volumes }}
+    - name: claim-{{ .name }}
+      persistentVolumeClaim: { claimName: {{ .claim }} }
     {{- end }}
   {{- with .values.nodeSelector }}
   nodeSelector:

@@ -39,10 +39,10 @@ export const CASES: readonly Case[] = [
   { when: '{}', object: 'Deployment/team-consort-scorer', path: 'spec.replicas', is: 1 },
   { when: '{}', object: 'Deployment/team-consort-learner', is: undefined },
   {
-    when: 'learner: { enabled: true }',
+    when: 'learner: { enabled: true, volumes: [{ name: runs, claim: runs, mountPath: /runs }] }',
     object: 'Deployment/team-consort-learner',
-    path: 'spec.replicas',
-    is: 1,
+    path: `${POD}.volumes.3.persistentVolumeClaim.claimName`,
+    is: 'runs',
   },
   {
     when: 'image: { tag: "9" }',

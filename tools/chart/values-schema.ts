@@ -27,6 +27,17 @@ const workload = {
   priorityClassName: Name,
 };
 
+/** An existing claim and where a pod mounts it. */
+const Volume = Type.Object(
+  {
+    name: Type.String({ pattern: '^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$' }),
+    claim: Type.String({ minLength: 1 }),
+    mountPath: Type.String({ pattern: '^/' }),
+    readOnly: Type.Optional(Type.Boolean()),
+  },
+  { additionalProperties: false },
+);
+
 const Values = object({
   /** Helm adds it where the chart is part of another. */
   global: Type.Optional(Free),
@@ -56,7 +67,7 @@ const Values = object({
     ...workload,
   }),
   scorer: object({ replicas: Count(0), ...workload }),
-  learner: object({ enabled: Type.Boolean(), ...workload }),
+  learner: object({ enabled: Type.Boolean(), volumes: Type.Array(Volume), ...workload }),
   serviceAccount: object({ annotations: Texts }),
   service: object({
     type: Type.Enum(['ClusterIP', 'NodePort', 'LoadBalancer']),
