@@ -5,7 +5,31 @@ import type { CallStatus, Emit, FinishReason, Message, Part } from './part.ts';
 import type { Member } from './plan.ts';
 
 /** What a call is for; recorded, shown in traces, and the key to credit later. */
-export type Purpose = 'answer' | 'revise' | 'fuse';
+export type Purpose =
+  | 'answer'
+  | 'revise'
+  | 'fuse'
+  | 'critique'
+  | 'inform'
+  | 'verify'
+  | 'summarise'
+  | 'continue'
+  | 'route'
+  | 'judge'
+  | 'vote'
+  | 'act';
+
+/**
+ * A label step: the whole answer is one of these words. The upstream holds the member to it by whatever its endpoint
+ * has; `readLabel` of the protocols reads it back, and nobody ever looks for labels in prose.
+ */
+export interface LabelStep {
+  readonly labels: readonly string[];
+  /** Whether the labels' probabilities are wanted, too, where the endpoint can tell them. */
+  readonly probabilities: boolean;
+  /** Set in training rollouts: tokens made under a constraint cannot be trained, so the step is sampled freely. */
+  readonly free?: true;
+}
 
 export interface Call {
   /** Stage and member, e.g. `round-2/alice`: stable over coalitions, so that calls can be shared and credited. */
@@ -25,6 +49,7 @@ export interface Call {
   /** The client's format constraint and tools, only on calls whose output can reach the client. */
   readonly tools?: readonly unknown[];
   readonly responseFormat?: unknown;
+  readonly choose?: LabelStep;
   /** What must come back with the words, for training: a server that does not know these fields may refuse the call. */
   readonly wants?: { readonly tokenIds: boolean; readonly logprobs: boolean };
 }

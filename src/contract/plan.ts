@@ -9,13 +9,37 @@ export type Provider = Static<typeof Provider>;
 export const Price = Type.Object({ inputMicros: Type.Integer(), outputMicros: Type.Integer() });
 export type Price = Static<typeof Price>;
 
-/** What an endpoint can do; absent means "not known to". */
+const can = (description: string) => Type.Optional(Type.Boolean({ description }));
+
+/** What an endpoint can do; absent means "not known to". `consort check --probe` finds out. */
 export const Capabilities = Type.Object({
-  tokenIds: Type.Optional(Type.Boolean()),
-  logprobs: Type.Optional(Type.Integer({ minimum: 0, maximum: 20 })),
-  tools: Type.Optional(Type.Boolean()),
-  images: Type.Optional(Type.Boolean()),
-  context: Type.Optional(Type.Integer({ minimum: 1 })),
+  tokenIds: can('Whether it can return the ids of the tokens it was given and gave (`return_token_ids`).'),
+  logprobs: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 100_000,
+      description: 'How many top log-probabilities it can return a token.',
+    }),
+  ),
+  tokenLogprobs: can('Whether it returns log-probabilities of tokens named by id (`logprob_token_ids`).'),
+  promptLogprobs: can('Whether it returns the log-probabilities of the prompt (`prompt_logprobs`).'),
+  choice: Type.Optional(
+    Type.Union(
+      [Type.Literal('structured_outputs'), Type.Literal('guided_choice'), Type.Literal('json_schema')],
+      { description: 'How an answer is held to one of several labels.' },
+    ),
+  ),
+  labelTokens: Type.Optional(
+    Type.Record(Type.String(), Type.Integer({ minimum: 0 }), {
+      description: 'Labels that are one token each, with the ids that `logit_bias` takes.',
+    }),
+  ),
+  continuation: can('Whether it goes on with a last message of the assistant (`continue_final_message`).'),
+  completions: can('Whether it has `/completions` with log-probabilities.'),
+  reasoning: can('Whether it thinks before it answers: then label steps set no limit and no temperature.'),
+  tools: can('Whether it can call tools.'),
+  images: can('Whether it reads images.'),
+  context: Type.Optional(Type.Integer({ minimum: 1, description: 'Its context window in tokens.' })),
 });
 export type Capabilities = Static<typeof Capabilities>;
 

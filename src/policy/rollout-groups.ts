@@ -92,10 +92,17 @@ function freely({ max_completion_tokens, ...sampling }: Sampling, maxTokens: num
   };
 }
 
-/** A policy call as rollouts make it: free, unconstrained, with all that training needs. */
-function sampled({ responseFormat: _format, ...call }: Call, maxTokens: number | undefined): Call {
-  const wants = { tokenIds: true, logprobs: true };
-  return { ...call, sampling: freely(call.sampling, maxTokens), wants };
+/**
+ * A policy call as rollouts make it: free, unconstrained, with all that training needs. A label step of the policy's
+ * is free text, too: if its whole is no label, what the protocol does then is what the policy is rewarded for.
+ */
+function sampled({ responseFormat: _format, choose, ...call }: Call, maxTokens: number | undefined): Call {
+  return {
+    ...call,
+    ...(choose && { choose: { ...choose, free: true } }),
+    sampling: freely(call.sampling, maxTokens),
+    wants: { tokenIds: true, logprobs: true },
+  };
 }
 
 /** The calls of one rollout, in the order of asking. */

@@ -97,7 +97,7 @@ function plainFields({ call, result, empty }: Heard, { policy, sha256 }: TurnCon
       topP,
       ...(maxTokens !== undefined && { maxTokens }),
       ...(seed !== undefined && { seed }),
-      constrained: call.responseFormat !== undefined,
+      constrained: isConstrained(call),
     },
     finishReason: isAbsent(result) && !empty ? result.status : (answer?.finishReason ?? 'failed'),
     textSha256: sha256(answer?.message.text ?? ''),
@@ -121,7 +121,7 @@ function sampledBy(
   const { promptTokenIds, tokenIds, logprobs } = answer;
   const problems: TurnProblem[] = [];
   if (!isFree(call.sampling)) problems.push('temperature');
-  if (call.responseFormat !== undefined) problems.push('constrained');
+  if (isConstrained(call)) problems.push('constrained');
   if (!tokenIds?.length || !promptTokenIds?.length) problems.push('missing-token-ids');
   if (!logprobs?.length) problems.push('missing-logprobs');
   if (tokenIds?.length && logprobs?.length) problems.push(...unfitting(tokenIds, logprobs));
@@ -137,6 +137,10 @@ function sampledBy(
     },
     problems,
   };
+}
+
+function isConstrained({ responseFormat, choose }: Call): boolean {
+  return responseFormat !== undefined || (choose !== undefined && !choose.free);
 }
 
 /** Whether tokens are drawn from the model's own distribution, which is the only one that trainers know. */

@@ -27,6 +27,17 @@ export interface Act {
   readonly more?: Partial<Answer>;
 }
 
+/** Answers a label step as told, by default with its first label; anything else by the script. */
+export function labelling(
+  script: (call: Call, seen: readonly Seen[]) => Act,
+  pick: (labels: readonly string[], call: Call) => string | undefined = ([first]) => first,
+): (call: Call, seen: readonly Seen[]) => Act {
+  return (call, seen) => {
+    const act = script(call, seen);
+    return call.choose && act.words ? { ...act, words: [pick(call.choose.labels, call) ?? ''] } : act;
+  };
+}
+
 export interface Seen {
   readonly call: Call;
   readonly stream: boolean;

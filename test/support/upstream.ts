@@ -94,6 +94,25 @@ export function either(text: string): (request: Received) => Script {
   return ({ body }) => (body['stream'] === true ? spoken(...text.split(/(?<= )/)) : said(text));
 }
 
+/** Obeys whatever form of a label step the request has; `free` is said where there is none. */
+export function obeying(
+  pick: (labels: readonly string[]) => string,
+  free: string,
+): (request: Received) => Script {
+  const labelsAt = (value: unknown, ...path: readonly string[]): string[] | undefined => {
+    let at = value;
+    for (const name of path) at = typeof at === 'object' && at !== null ? Reflect.get(at, name) : undefined;
+    return Array.isArray(at) ? at.map(String) : undefined;
+  };
+  return ({ body }) => {
+    const plain = labelsAt(body, 'structured_outputs', 'choice') ?? labelsAt(body, 'guided_choice');
+    const schema = ['response_format', 'json_schema', 'schema', 'properties', 'label', 'enum'];
+    const fielded = labelsAt(body, ...schema);
+    if (plain) return said(pick(plain));
+    return said(fielded ? JSON.stringify({ label: pick(fielded) }) : free);
+  };
+}
+
 async function perform(
   response: ServerResponse,
   { status = 200, headers = {}, steps }: Script,

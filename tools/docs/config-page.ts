@@ -26,11 +26,6 @@ interface Field {
 /** Meanings of words that the config shares with other values, and that carry none in their schema. */
 const SHARED: Readonly<Record<string, string>> = {
   'models[].provider': 'The dialect of the upstream; `sim` is the built-in simulated model.',
-  'models[].capabilities.tokenIds': 'Whether it can return the ids of the tokens it was given and gave.',
-  'models[].capabilities.logprobs': 'How many top log-probabilities it can return a token.',
-  'models[].capabilities.tools': 'Whether it can call tools.',
-  'models[].capabilities.images': 'Whether it reads images.',
-  'models[].capabilities.context': 'Its context window in tokens.',
 };
 
 const INTRODUCTION = `# Configuration

@@ -8,6 +8,7 @@ import { optionsFrom, readLabels } from '../../scoring/rewards/choice-grammar.ts
 import { canonical, extractAnswer, readableText } from '../../scoring/rewards/extract.ts';
 import { unwrapAnswer } from '../../scoring/rewards/markup.ts';
 import type { Contribution } from './ask-all.ts';
+import type { Decision } from './label-step.ts';
 
 export type Ties = 'priority' | 'random';
 
@@ -48,4 +49,22 @@ export function winner(
   const first = tied[0]?.[1][0] ?? contributions[0];
   if (!first) throw new TypeError('winner needs at least one contribution');
   return first;
+}
+
+/**
+ * The label with the most votes, or undefined when there is none. A fallback is no vote. `priority` gives a tie to
+ * the earliest in `labels`; `random` to one of the tied, uniformly, the same for the same prompt.
+ */
+export function mostVoted(
+  decisions: readonly Decision[],
+  labels: readonly string[],
+  ties: Ties,
+  random: Random,
+): string | undefined {
+  const votes = decisions.filter(({ by }) => by !== 'fallback').map(({ label }) => label);
+  const counts = labels.map((label) => votes.filter((vote) => vote === label).length);
+  const most = Math.max(1, ...counts);
+  const tied = labels.filter((_label, index) => counts[index] === most);
+  if (ties === 'random') tied.sort((a, b) => random(`tie/${a}`) - random(`tie/${b}`));
+  return tied[0];
 }

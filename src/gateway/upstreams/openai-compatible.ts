@@ -7,6 +7,7 @@ import type { Answer, Call, Exchange } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import { ChatReader } from './chat-reader.ts';
+import { labelFields } from './label-step.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { SseDecoder } from './sse-decoder.ts';
 import { bodyText, statusError } from './upstream-error.ts';
@@ -40,6 +41,7 @@ function bodyOf(call: Call, stream: boolean): string {
     messages: call.messages,
     ...(call.tools && { tools: call.tools }),
     ...(call.responseFormat !== undefined && { response_format: call.responseFormat }),
+    ...(call.choose && labelFields(call.choose, call)),
     stream,
     stream_options: stream ? streamOptions : undefined,
   });

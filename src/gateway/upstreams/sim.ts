@@ -7,9 +7,9 @@ import type { Answer, Exchange } from '../../contract/call.ts';
 import { textOf } from '../../contract/chat.ts';
 import type { ModelConfig } from '../../contract/config.ts';
 import { ConsortError } from '../../contract/errors.ts';
-import { think } from './sim/mind.ts';
+import { chooseLabel, think } from './sim/mind.ts';
 import { SIM_MODELS, type SimModel } from './sim/pool.ts';
-import { accident, speech, type Speech } from './sim/voice.ts';
+import { accident, brief, speech, type Speech } from './sim/voice.ts';
 import type { Dialect, Upstream } from './upstream.ts';
 
 function open(config: ModelConfig): Upstream {
@@ -37,8 +37,9 @@ async function answer(config: ModelConfig, model: SimModel, exchange: Exchange):
     await wait(firstPartMs, signal);
     throw new ConsortError('upstream_timeout', [config.id, firstPartMs, 'first part']);
   }
-  const thought = think(model, call.messages, call.sample);
-  const said = speech(model, thought, key, !config.delays);
+  const said = call.choose
+    ? brief(chooseLabel(model, call.messages, call.sample, call.choose.labels), model, key)
+    : speech(model, think(model, call.messages, call.sample), key, !config.delays);
   const spoken = mishap === undefined ? said : { ...said, text: mishap.say, words: [mishap.say] };
   await say(spoken, config, exchange);
   return {

@@ -24,8 +24,7 @@ export function think(
   messages: readonly ChatMessage[],
   sample: number,
 ): Thought | undefined {
-  const texts = messages.map((message) => (message.role === 'user' ? textOf(message) : ''));
-  const task = readSimTask(texts.join('\n'));
+  const task = taskIn(messages);
   if (!task) return undefined;
   const own = messages.findLast(({ role }) => role === 'assistant');
   const before = own ? readAnswer(textOf(own)) === task.gold : firstIsRight(model, task, sample);
@@ -34,6 +33,30 @@ export function think(
   const read = peers.length === 0 ? '' : messages.map(textOf).join('\0');
   const right = peers.length === 0 ? before : persuaded(model, task, before, peers, [read, sample]);
   return { task, answer: right ? task.gold : wrongAnswer(model, task, [read, sample]) };
+}
+
+/**
+ * The label that the model gives to a label step. Where labels number the answers that it is shown, it names one that
+ * agrees with its own; anything else, and what it cannot answer, is chance.
+ */
+export function chooseLabel(
+  model: SimModel,
+  messages: readonly ChatMessage[],
+  sample: number,
+  labels: readonly string[],
+): string {
+  const task = taskIn(messages);
+  const answers = peerAnswers(textOf(messages.at(-1)!));
+  const isRight = task && firstIsRight(model, task, sample);
+  const own = task && (isRight ? task.gold : wrongAnswer(model, task, ['', sample]));
+  const agreeing = labels.filter((_label, index) => own !== undefined && answers[index] === own);
+  const open = agreeing.length > 0 && answers.length === labels.length ? agreeing : labels;
+  const draw = uniform('label', model.name, sample, ...messages.map(textOf));
+  return open[Math.floor(draw * open.length)]!;
+}
+
+function taskIn(messages: readonly ChatMessage[]): SimTask | undefined {
+  return readSimTask(messages.map((message) => (message.role === 'user' ? textOf(message) : '')).join('\n'));
 }
 
 type Key = readonly (string | number)[];

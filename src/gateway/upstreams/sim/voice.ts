@@ -35,22 +35,33 @@ export interface Speech {
   readonly gapMs: number;
 }
 
-/** @param brief whether to leave out most of the thinking aloud: for evaluation without delays */
+/** @param isTerse whether to leave out most of the thinking aloud: for evaluation without delays */
 export function speech(
   model: SimModel,
   thought: Thought | undefined,
   key: readonly (string | number)[],
-  brief: boolean,
+  isTerse: boolean,
 ): Speech {
   const tokens = Math.max(
     8,
     Math.round(model.tokens.mean * Math.exp(model.tokens.sigma * normal('tokens', ...key))),
   );
-  const text = thought ? think(thought, brief ? 1 : Math.ceil(tokens / 8), key) : CHAT;
+  const text = thought ? think(thought, isTerse ? 1 : Math.ceil(tokens / 8), key) : CHAT;
   return {
+    ...pace(model, key),
     text,
     words: text.match(/\S+\s*/g) ?? [],
     outputTokens: thought ? tokens : 40,
+  };
+}
+
+/** One word and nothing else: the answer to a label step. */
+export function brief(text: string, model: SimModel, key: readonly (string | number)[]): Speech {
+  return { ...pace(model, key), text, words: [text], outputTokens: 1 };
+}
+
+function pace(model: SimModel, key: readonly (string | number)[]): Pick<Speech, 'firstTokenMs' | 'gapMs'> {
+  return {
     firstTokenMs: Math.exp(model.firstToken.mu + model.firstToken.sigma * normal('first', ...key)),
     gapMs: 1000 / model.tokensPerSecond,
   };
