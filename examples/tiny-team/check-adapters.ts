@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { cp, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { vllm } from '../../src/policy/serving/vllm.ts';
 import { TinyTeam } from './client.ts';
 import { idleAdapter, keyOf, randomAdapter, readWeights, writeAdapter } from './write-adapter.ts';
 
@@ -80,6 +81,23 @@ const checks: Record<string, () => Promise<void>> = {
     assert.deepEqual(await steps('random', drawn), await steps('random', drawn));
     assert.notDeepEqual(await steps('random', drawn), await steps(base, drawn));
     await unloaded('random');
+  },
+
+  async 'is looked into as the product looks into a release'() {
+    const fleet = vllm.open({ replicas: [team.baseUrl], base });
+    const tokens = [3, 40, 41, 42, 60, 7];
+    const probe = async (name: string) => (await fleet.probe(name, tokens))[0]?.logprobs ?? [];
+    await fleet.load({ name: 'random', path: at('random') });
+    await fleet.load({ name: 'zero', path: at('zero') });
+    const [random, zero, plain] = [await probe('random'), await probe('zero'), await probe(base)];
+    assert.equal(plain.length, tokens.length);
+    assert.deepEqual(zero, plain);
+    assert.ok(
+      random.slice(1).some((logprob, index) => Math.abs(Number(logprob) - Number(plain[index + 1])) > 0.01),
+    );
+    await fleet.unload('random');
+    await fleet.unload('zero');
+    await fleet.close();
   },
 
   async 'serves exactly the base through an adapter of zeros'() {

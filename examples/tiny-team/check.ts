@@ -40,6 +40,21 @@ const stream = async (body: object): Promise<Completion[]> => {
   assert.equal(events.at(-1), 'data: [DONE]');
   return events.slice(0, -1).map((event) => JSON.parse(event.replace('data: ', '')) as Completion);
 };
+interface Continued {
+  object: string;
+  model: string;
+  choices: {
+    text: string;
+    finish_reason: string;
+    prompt_logprobs: (Record<number, { logprob: number; rank: number }> | null)[] | null;
+  }[];
+  usage?: { completion_tokens: number };
+  error?: { message: string };
+}
+const complete = async (body: object): Promise<{ status: number; body: Continued }> => {
+  const response = await fetch(`${team.baseUrl}/completions`, { method: 'POST', body: JSON.stringify(body) });
+  return { status: response.status, body: (await response.json()) as Continued };
+};
 const textOf = (completion: Completion, index = 0): string =>
   completion.choices[index]?.message.content ?? '';
 
@@ -134,6 +149,64 @@ const checks: Record<string, () => Promise<void>> = {
       messages: [{ role: 'user', content: '<|end|>' }],
     });
     assert.equal(forged.prompt_token_ids?.filter((id) => id === 1).length, 1);
+  },
+
+  async 'looks back at a prompt: what was said has the log-probs that it was drawn with'() {
+    const said = await whole({
+      model: 'tiny-policy',
+      messages,
+      temperature: 1,
+      seed: 2,
+      logprobs: true,
+      return_token_ids: true,
+    });
+    const ids = said.choices[0]?.token_ids ?? [];
+    const prompt = [...(said.prompt_token_ids ?? []), ...ids];
+    const { status, body } = await complete({
+      model: 'tiny-policy',
+      prompt,
+      max_tokens: 0,
+      prompt_logprobs: 1,
+    });
+    assert.equal(status, 200);
+    assert.deepEqual([body.object, body.model], ['text_completion', 'tiny-policy']);
+    const [choice] = body.choices;
+    assert.deepEqual([choice?.text, choice?.finish_reason], ['', 'length']);
+    const positions = choice?.prompt_logprobs ?? [];
+    assert.equal(positions.length, prompt.length);
+    assert.equal(positions[0], null);
+    const drawn = (said.choices[0]?.logprobs?.content ?? []).map(({ logprob }) => logprob);
+    const looked = ids.map((id, at) => positions[prompt.length - ids.length + at]?.[id]?.logprob ?? NaN);
+    const gap = drawn.reduce((sum, logprob, at) => sum + Math.abs(logprob - (looked[at] ?? NaN)), 0);
+    assert.ok(gap / ids.length < 0.01, `${gap / ids.length} nats a token`);
+    for (const position of positions.slice(1)) {
+      const entries = Object.values(position ?? {});
+      assert.ok(entries.length >= 1 && entries.length <= 2);
+      assert.equal(
+        Math.max(...entries.map(({ logprob }) => logprob)),
+        entries.find(({ rank }) => rank === 1)?.logprob,
+      );
+    }
+  },
+
+  async 'goes on with a text or with token ids, the same from one seed'() {
+    const prompt = '<|user|>What is 37 + 58?';
+    const drawn = { model, prompt, max_tokens: 8, temperature: 1, seed: 4 };
+    const { body } = await complete(drawn);
+    assert.deepEqual((await complete(drawn)).body.choices, body.choices);
+    assert.equal(body.choices[0]?.prompt_logprobs, null);
+    assert.ok((body.usage?.completion_tokens ?? 0) <= 8);
+    for (const [wrong, message] of [
+      [{ prompt: [] }, /prompt is \[\]/],
+      [{ prompt: [1, 99999] }, /prompt is 99999/],
+      [{ stream: true }, /stream is true/],
+      [{ prompt_logprobs: 21 }, /prompt_logprobs is 21/],
+      [{ prompt: Array.from({ length: 512 }, () => 5) }, /holds 512 tokens/],
+    ] as const) {
+      const refused = await complete({ ...drawn, ...wrong });
+      assert.equal(refused.status, 400);
+      assert.match(refused.body.error?.message ?? '', message);
+    }
   },
 
   async 'lets go of a call whose client has left'() {

@@ -87,14 +87,14 @@ function text(content: unknown, at: string): string {
   return parts.join('');
 }
 
-function stops(stop: unknown): string[] {
+export function stops(stop: unknown): string[] {
   const list = stop === undefined || stop === null ? [] : typeof stop === 'string' ? [stop] : stop;
   const isStop = (each: unknown): each is string => typeof each === 'string' && each !== '';
   if (Array.isArray(list) && list.length <= 16 && list.every(isStop)) return list;
   throw badField('stop', stop, 'a text, or a list of up to 16 texts, none of them empty');
 }
 
-function number(
+export function number(
   body: Fields,
   field: string,
   { from, to, whole = false }: { from: number; to: number; whole?: boolean },
@@ -107,13 +107,13 @@ function number(
   throw badField(field, value, `${whole ? 'a whole number' : 'a number'} ${range}`);
 }
 
-function flag(body: Fields, field: string): boolean {
+export function flag(body: Fields, field: string): boolean {
   const value = body[field] ?? false;
   if (typeof value !== 'boolean') throw badField(field, value, 'true or false');
   return value;
 }
 
-function refuse(body: Fields, field: string, expected: string): void {
+export function refuse(body: Fields, field: string, expected: string): void {
   const value = body[field];
   const empty = Array.isArray(value) && value.length === 0;
   const plain = isFields(value) && value['type'] === 'text';

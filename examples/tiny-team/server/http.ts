@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Adapters } from './adapters.ts';
 import { answer, promptOf, type Delta } from './answer.ts';
 import { chatRequest, type ChatRequest } from './chat-request.ts';
+import { complete, completionRequest } from './completion.ts';
 import { RequestError } from './request-error.ts';
 import type { TinyModel } from './tiny-model.ts';
 import { Wire } from './wire.ts';
@@ -47,7 +48,9 @@ async function route(
     case 'GET /v1/models':
       return sendJson(response, 200, { object: 'list', data: [...models.values()].map(card) });
     case 'POST /v1/chat/completions':
-      return complete(models, await bodyOf(request), response, signal);
+      return chat(models, await bodyOf(request), response, signal);
+    case 'POST /v1/completions':
+      return continueText(models, await bodyOf(request), response, signal);
     case 'POST /v1/load_lora_adapter':
       return sendText(response, await adapters.load(await bodyOf(request)));
     case 'POST /v1/unload_lora_adapter':
@@ -61,19 +64,33 @@ function card({ id, root, parent, description }: TinyModel): object {
   return { id, object: 'model', created: 0, owned_by: 'tiny-team', root, parent, description };
 }
 
-async function complete(
+async function chat(
   models: Models,
   body: unknown,
   response: ServerResponse,
   signal: AbortSignal,
 ): Promise<void> {
   const request = chatRequest(body);
-  const model = models.get(request.model);
-  if (!model) {
-    const message = `there is no model ${request.model} here; there are ${[...models.keys()].join(', ')}`;
-    throw new RequestError(404, 'model_not_found', message, 'model');
-  }
+  const model = modelOf(models, request.model);
   await model.during(() => reply(model, request, response, signal));
+}
+
+function modelOf(models: Models, id: string): TinyModel {
+  const model = models.get(id);
+  if (model) return model;
+  const message = `there is no model ${id} here; there are ${[...models.keys()].join(', ')}`;
+  throw new RequestError(404, 'model_not_found', message, 'model');
+}
+
+async function continueText(
+  models: Models,
+  body: unknown,
+  response: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  const request = completionRequest(body);
+  const model = modelOf(models, request.model);
+  await model.during(async () => sendJson(response, 200, await complete(model, request, signal)));
 }
 
 async function reply(

@@ -4,6 +4,14 @@ import type { Token } from 'node-llama-cpp';
 /** The model's distribution at temperature 1, most probable token first. */
 export type Distribution = ReadonlyMap<Token, number>;
 
+/** JSON has no minus infinity; this is what OpenAI and vLLM write for a token that was out of reach. */
+const outOfReach = -9999;
+
+export function logprobOf(distribution: Distribution, token: Token): number {
+  const probability = distribution.get(token) ?? 0;
+  return probability > 0 ? Math.log(probability) : outOfReach;
+}
+
 export interface Sampling {
   temperature: number;
   topP: number;

@@ -2,6 +2,7 @@
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
 import type { Turn } from './chat-request.ts';
 import { RequestError } from './request-error.ts';
+import type { Distribution } from './sample.ts';
 
 export const contextSize = 512;
 
@@ -104,6 +105,32 @@ export class TinyModel {
       ...mark('end'),
     ]);
     return [...written, ...mark('assistant')];
+  }
+
+  /** A text as it stands, without a template. */
+  tokens(text: string): Token[] {
+    return this.#model.tokenize(text);
+  }
+
+  knows(token: Token): boolean {
+    return token < (this.shapes.get('token_embd.weight')?.rows ?? 0);
+  }
+
+  /** Position by position the distribution that the token was drawn from, at temperature 1; none for the first. */
+  async distributionsAfter(
+    prompt: readonly Token[],
+    signal: AbortSignal,
+  ): Promise<(Distribution | undefined)[]> {
+    const sequence = await this.borrow(signal);
+    try {
+      await sequence.clearHistory();
+      const plain = { temperature: 1, topK: 0, topP: 1, minP: 0 };
+      const read = { generateNext: { probabilities: true, options: plain } };
+      const outputs = await sequence.controlledEvaluate(prompt.map((token) => [token, read]));
+      return [undefined, ...outputs.slice(0, -1).map((output) => output?.next.probabilities)];
+    } finally {
+      this.giveBack(sequence);
+    }
   }
 
   isEnd(token: Token): boolean {

@@ -4,6 +4,7 @@ import type { Token } from 'node-llama-cpp';
 import type { Delta } from './answer.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { Step } from './generate.ts';
+import { logprobOf, type Distribution } from './sample.ts';
 import type { TinyModel } from './tiny-model.ts';
 
 /** One response on its way out: its head, and how its parts are written. */
@@ -91,15 +92,13 @@ export class Wire {
   #logprob({ token, distribution = new Map() }: Step): object {
     const top = [...distribution].slice(0, this.#request.topLogprobs);
     return {
-      ...this.#entry(token, distribution.get(token) ?? 0),
-      top_logprobs: top.map(([other, probability]) => this.#entry(other, probability)),
+      ...this.#entry(token, distribution),
+      top_logprobs: top.map(([other]) => this.#entry(other, distribution)),
     };
   }
 
-  #entry(token: Token, probability: number): object {
+  #entry(token: Token, distribution: Distribution): object {
     const text = this.#model.text([token], true);
-    // JSON has no minus infinity; this is what OpenAI and vLLM write for a token that was out of reach.
-    const logprob = probability > 0 ? Math.log(probability) : -9999;
-    return { token: text, logprob, bytes: [...Buffer.from(text)] };
+    return { token: text, logprob: logprobOf(distribution, token), bytes: [...Buffer.from(text)] };
   }
 }
