@@ -109,8 +109,9 @@ export class Training {
       fleet: this.#fleet,
       directory,
       maxRank: hosting.maxRank,
+      // Side by side, so that a machine that is busy for a while does not make one of them the slower.
       compare: async (live, candidate) =>
-        evidenceOf(await this.#teamRuns(live), await this.#teamRuns(candidate)),
+        evidenceOf(...(await Promise.all([this.#teamRuns(live), this.#teamRuns(candidate)]))),
       gate: train.gate,
       now: () => clock.now(),
       graceMs: config.server.maxStreamSeconds * 1000,
