@@ -135,7 +135,11 @@ export class Model {
     } catch (error) {
       if (!ConsortError.is(error) || error.code !== 'trainer_conflict') throw error;
       const path = await this.#find(kind, name);
-      if (path === undefined) throw error;
+      // Taken and not there: the server died while it saved, and this model can never use the name again.
+      if (path === undefined) {
+        const begun = `${operation}: ${name} was begun and never finished`;
+        throw new ConsortError('trainer_lost', [begun], { cause: error });
+      }
       return path;
     }
   }

@@ -341,3 +341,22 @@ t.test('a signal ends whatever waits for the trainer, and the step is finished l
     t.equal(site.fake.steps.length, 1);
   }
 });
+
+t.test('a save that died with its server is made again with another model', async (t) => {
+  const site = await siteOf(t);
+  const trainer = site.open();
+  await trainer.ensureRun(RUN, LEASE);
+  await trainer.submitGroups(batchOf(groupOf(1)));
+  await trainer.step();
+  // The name is taken and the checkpoint is not listed, as after a kill in the middle of it.
+  let taken: string | undefined;
+  site.fake.fate = ({ path, model }) => {
+    if (path !== 'save_weights') return undefined;
+    taken ??= model;
+    return model === taken ? { status: 409, body: { detail: 'already exists' } } : undefined;
+  };
+  const { step, path } = await trainer.saveState();
+  t.equal(step, 1);
+  t.notMatch(path, String(taken));
+  t.equal(site.fake.steps.length, 1, 'with the step that the first model had taken');
+});
