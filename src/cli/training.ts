@@ -32,6 +32,8 @@ import { openForEvaluation } from './evaluation.ts';
 import { clock, newId } from './natives.ts';
 import { catalogOf, type RunningSystem } from './system.ts';
 
+/** Two containers can have one name, and each a process 1. */
+const HOLDER = `${hostname()}/${process.pid}/${newId()}`;
 /** Plans of evaluations end with their prompt, not with a stream. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
 /** Prompts that a version is probed with. */
@@ -121,7 +123,7 @@ export class Training {
   /** Takes the run; false while another process has it. @throws `store_unavailable` */
   async hold(): Promise<boolean> {
     const { run, store } = this.#hooks;
-    this.#lease ??= await keepLease(store.leases, `train/${run}`, `${hostname()}/${process.pid}`, clock);
+    this.#lease ??= await keepLease(store.leases, `train/${run}`, HOLDER, clock);
     return this.#lease !== undefined;
   }
 
@@ -159,11 +161,22 @@ export class Training {
     return this.#sampler.at(step);
   }
 
-  /** The weights after `step` as a release. */
+  /**
+   * The weights after `step` as a release. One run exports a policy at a time: two would give their files one number.
+   *
+   * @throws `train_busy` while another run does, `trainer_*`, `store_unavailable`
+   */
   async export(step: number) {
-    const { run } = this.#hooks;
-    const probes = probesOf(await lastShard(join(this.directory, 'groups')));
-    return this.controller.export({ trainer: this.trainer, run, step, probes });
+    const { run, store } = this.#hooks;
+    const name = `export/${this.system.train.policy}`;
+    const lease = await keepLease(store.leases, name, HOLDER, clock);
+    if (!lease) throw new ConsortError('train_busy', [name]);
+    try {
+      const probes = probesOf(await lastShard(join(this.directory, 'groups')));
+      return await this.controller.export({ trainer: this.trainer, run, step, probes });
+    } finally {
+      await lease.close();
+    }
   }
 
   /** The coalitions around the policy on the held-out tasks, on the same prompts and with the same draws each time. */
