@@ -83,6 +83,7 @@ export function isAbsent(result: Answer | Absence): result is Absence {
 export interface Reply extends AsyncIterable<Part> {
   readonly call: Call;
   readonly answer: Promise<Answer | Absence>;
+  /** Stops a call that is no longer needed; nobody is blamed for its absence. */
   cancel(): void;
 }
 

@@ -69,6 +69,12 @@ export const CATALOGUE = {
     remedy: 'Use another key, or widen its models or permissions in auth.keys.',
   },
   client_gone: service(499, false, 'The client left before the answer was complete', 'Nothing to do.'),
+  call_not_needed: service(
+    499,
+    false,
+    'The outcome could no longer change, so the call was stopped',
+    'Nothing to do; the option earlyExit says how often this may happen.',
+  ),
   budget_spent: service(
     402,
     false,

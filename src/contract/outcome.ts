@@ -68,6 +68,13 @@ export const Outcome = Type.Object({
   absences: Type.Array(AbsenceRecord),
   status: OutcomeStatus,
   errorCode: Type.Optional(Type.String()),
+  /** Set when the answer is the best so far, because time or money ran out. */
+  cutShort: Type.Optional(Type.Union([Type.Literal('deadline'), Type.Literal('budget')])),
+  /**
+   * Set when the answer was settled before everybody was heard: the rest was stopped, or heard all the same. Who was
+   * heard in `taken` runs depends on what they said; a replay counts the `withheld` ones for both.
+   */
+  earlyExit: Type.Optional(Type.Union([Type.Literal('taken'), Type.Literal('withheld')])),
   /** Unix milliseconds of the start; durations in milliseconds. */
   startedAt: Type.Number(),
   firstPartMs: Type.Union([Type.Number(), Type.Null()]),

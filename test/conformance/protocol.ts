@@ -1,12 +1,28 @@
-/** What every protocol must do, through the real engine and with members that follow a script. */
+/**
+ * What every protocol must do, through the real engine and with members that follow a script. The suite is a table: a
+ * protocol is a row, and what differs from the usual is a field of the row, with its reason beside it.
+ */
 import { setImmediate as tick } from 'node:timers/promises';
 import type { Test } from 'tap';
 import type { Call } from '../../src/contract/call.ts';
 import type { SharedCalls } from '../../src/contract/capabilities.ts';
 import type { Protocol, Options } from '../../src/gateway/protocols/protocol.ts';
+import { callKey } from '../../src/gateway/engine/reuse.ts';
 import { optionsFor } from '../../src/gateway/catalog.ts';
 import { textOf as contentOf } from '../../src/contract/chat.ts';
-import { Cast, hashOf, NAMES, performPlan, planOf, TASK, textOf, USAGE, type Act } from '../support/cast.ts';
+import {
+  Cast,
+  hashOf,
+  labelling,
+  NAMES,
+  performPlan,
+  planOf,
+  TASK,
+  textOf,
+  USAGE,
+  type Act,
+  type Seen,
+} from '../support/cast.ts';
 
 const ALL = [0, 1, 2, 3, 4];
 const MARK = /between the marks (\[[a-z]{6}\])/;
@@ -36,24 +52,63 @@ function lastPrompt({ messages }: Call): string {
   return last ? contentOf(last) : '';
 }
 
-export function protocolConformance(t: Test, protocol: Protocol, given: Options = {}): void {
-  const options = optionsFor(protocol, given);
+export interface Row {
+  readonly protocol: Protocol;
+  readonly options?: Options;
+  /** How label steps are answered where nothing else is said; by default with the first label. */
+  readonly pick?: (labels: readonly string[], call: Call) => string;
+  /**
+   * The first wave of calls at whose deadline there is a best answer so far: by default 2, after everybody's first.
+   * Infinity where only the last call gives one.
+   */
+  readonly answersFrom?: number;
+  /** Upstream calls for all coalitions of n together; by default what the reuse class promises. */
+  readonly shared?: (n: number, options: Options) => number;
+  /** Set where the winner of a tie of all is not a member by the rule of `ties`. */
+  readonly tiesAreNotOfMembers?: true;
+  /** Set where a member may be asked about its own words alone, as when one plays all roles. */
+  readonly readsItself?: true;
+}
+
+/** Calls for all coalitions of n by the reuse classes; undefined where the runs depend on their own way. */
+function sharedCalls(
+  { protocol: { reuse, describe } }: Row,
+  options: Options,
+  n: number,
+): number | undefined {
+  const { path } = describe(options, n);
+  const samples = 'samples' in options ? Number(options['samples']) : 1;
+  const later = n * 2 ** (n - 1) - n;
+  return { A: n * samples, B: n + (2 ** n - n - 1), C: n + (path - 1) * later, D: undefined }[reuse];
+}
+
+const castOf = ({ pick }: Row, script: (call: Call, seen: readonly Seen[]) => Act) =>
+  new Cast(labelling(script, pick));
+
+export function protocolConformance(t: Test, row: Row): void {
+  const { protocol, options: given = {} } = row;
+  // Who is stopped depends on who was fast: that has tests of its own, and elsewhere all are heard.
+  const heardAll = 'earlyExit' in protocol.options.properties ? { earlyExit: 0 } : {};
+  const options = optionsFor(protocol, { ...heardAll, ...given });
   t.test(`${protocol.name} ${JSON.stringify(given)}`, (t) => {
-    shapeTests(t, protocol, options);
-    streamTests(t, protocol, options);
-    failureTests(t, protocol, options);
-    endTests(t, protocol, options);
-    orderTests(t, protocol, options);
-    fenceTests(t, protocol, options);
-    shareTests(t, protocol, options);
+    shapeTests(t, row, options);
+    streamTests(t, row, options);
+    failureTests(t, row, options);
+    endTests(t, row, options);
+    orderTests(t, row, options);
+    fenceTests(t, row, options);
+    shareTests(t, row, options);
+    labelTests(t, row, options);
+    exitTests(t, row, options);
     t.end();
   });
 }
 
-function shapeTests(t: Test, protocol: Protocol, options: Options): void {
+function shapeTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
   for (const n of [1, 2, 3, 5]) {
     t.test(`takes the calls, the path and the width that it describes for ${n}`, async (t) => {
-      const cast = new Cast(agreeing);
+      const cast = castOf(row, agreeing);
       const { error, outcome } = await performPlan(
         protocol,
         cast,
@@ -75,7 +130,7 @@ function shapeTests(t: Test, protocol: Protocol, options: Options): void {
       t.pass('samples its one member');
       return;
     }
-    const cast = new Cast(agreeing);
+    const cast = castOf(row, agreeing);
     const passThrough = { logit_bias: { 5: 1 } };
     const task = { ...TASK, passThrough, responseFormat: { type: 'json_object' } };
     const { parts } = await performPlan(protocol, cast, planOf(protocol, options, [2]), { task });
@@ -90,7 +145,7 @@ function shapeTests(t: Test, protocol: Protocol, options: Options): void {
   t.test('gives a member’s stage the same slot in every coalition', async (t) => {
     const slotOf = new Map<string, string>();
     for (const positions of coalitions(4).filter(({ length }) => length > 1)) {
-      const cast = new Cast(agreeing);
+      const cast = castOf(row, agreeing);
       await performPlan(protocol, cast, planOf(protocol, options, positions));
       const depth = new Map<string, number>();
       for (const { call } of cast.seen) {
@@ -104,10 +159,11 @@ function shapeTests(t: Test, protocol: Protocol, options: Options): void {
   });
 }
 
-function streamTests(t: Test, protocol: Protocol, options: Options): void {
+function streamTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
   t.test(protocol.streams ? 'streams while it speaks' : 'says its answer in one piece', async (t) => {
     const heard = Promise.withResolvers<void>();
-    const cast = new Cast((call) => ({ ...agreeing(call), ...(call.speaks && { gate: heard.promise }) }));
+    const cast = castOf(row, (call) => ({ ...agreeing(call), ...(call.speaks && { gate: heard.promise }) }));
     // The speaking call waits until the client has its first word: a protocol that holds it back never ends.
     const emit = () => heard.resolve();
     const { parts, outcome, answer } = await performPlan(protocol, cast, planOf(protocol, options, ALL), {
@@ -127,16 +183,17 @@ function streamTests(t: Test, protocol: Protocol, options: Options): void {
 
   t.test('gives the same answer whole', async (t) => {
     const plan = planOf(protocol, options, [0, 1, 2]);
-    const streamed = await performPlan(protocol, new Cast(agreeing), plan);
-    const whole = await performPlan(protocol, new Cast(agreeing), plan, { stream: false });
+    const streamed = await performPlan(protocol, castOf(row, agreeing), plan);
+    const whole = await performPlan(protocol, castOf(row, agreeing), plan, { stream: false });
     t.equal(whole.outcome.answer, streamed.outcome.answer);
     t.equal(textOf(whole.parts), streamed.outcome.answer);
   });
 }
 
-function failureTests(t: Test, protocol: Protocol, options: Options): void {
+function failureTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
   t.test('names each member and its reason when all of them fail', async (t) => {
-    const cast = new Cast(() => ({ fail: 'upstream_status' }));
+    const cast = castOf(row, () => ({ fail: 'upstream_status' }));
     const { error, outcome, parts } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
     t.equal(error?.code, 'members_failed');
     for (const name of NAMES.slice(0, 3)) t.match(error?.message, `${name}: Model ${name} answered HTTP 503`);
@@ -159,7 +216,7 @@ function failureTests(t: Test, protocol: Protocol, options: Options): void {
   });
 
   t.test('gives a lone member’s own error', async (t) => {
-    const cast = new Cast(() => ({ fail: 'upstream_unreachable' }));
+    const cast = castOf(row, () => ({ fail: 'upstream_unreachable' }));
     const { error } = await performPlan(protocol, cast, planOf(protocol, options, [1]));
     t.equal(error?.code, protocol.describe(options, 1).calls > 1 ? 'members_failed' : 'upstream_unreachable');
   });
@@ -167,26 +224,30 @@ function failureTests(t: Test, protocol: Protocol, options: Options): void {
   t.test('goes on without whoever fails, alone or all but one', async (t) => {
     for (const alive of coalitions(3).filter(({ length }) => length < 3)) {
       const names = alive.map((position) => NAMES[position]);
-      const cast = new Cast((call) =>
+      const cast = castOf(row, (call) =>
         names.includes(call.member.alias) ? agreeing(call) : { fail: 'upstream_status' },
       );
       const { error, outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
       t.equal(error, undefined, `with ${names.join()}`);
       t.ok(names.includes(outcome.answerFrom[0]), 'whoever lives has answered');
       const dead = outcome.calls.filter(({ status }) => status === 'failed').map(({ member }) => member);
-      t.equal(new Set(dead).size, dead.length / new Set(outcome.calls.map(({ sample }) => sample)).size);
       t.notOk(dead.some((member) => names.includes(member)));
+      const waves = cast.seen.filter(({ call }) => dead.includes(call.member.alias));
+      for (const gone of Map.groupBy(waves, ({ call }) => call.member.alias).values())
+        t.equal(new Set(gone.map(({ wave }) => wave)).size, 1, 'nobody is asked again once it has failed');
       const described = protocol.describe(options, 3).calls;
       t.ok(cast.seen.length <= described + dead.length, 'a failure costs one call more at most');
-      for (const { call } of cast.seen) {
-        t.notSame(call.reads, [`draft/${call.member.alias}`], 'nobody is asked to read only itself');
+      for (const { call } of row.readsItself ? [] : cast.seen) {
+        const [only, ...others] = call.reads;
+        const own = others.length === 0 && only?.split('/')[1] === call.member.alias;
+        t.notOk(own, 'nobody is asked to read only itself');
       }
     }
   });
 
   t.test('takes an empty answer for an absence', async (t) => {
     for (const words of [[], [''], [' \n']]) {
-      const cast = new Cast((call) => (call.member.alias === 'ada' ? { words } : agreeing(call)));
+      const cast = castOf(row, (call) => (call.member.alias === 'ada' ? { words } : agreeing(call)));
       const { error, outcome, parts } = await performPlan(
         protocol,
         cast,
@@ -201,7 +262,11 @@ function failureTests(t: Test, protocol: Protocol, options: Options): void {
       if (words.length === 0) t.equal(textOf(parts), outcome.answer);
       t.equal(parts.filter(({ type }) => type === 'finish').length, 1);
     }
-    const { error } = await performPlan(protocol, new Cast(() => ({})), planOf(protocol, options, [0, 1]));
+    const { error } = await performPlan(
+      protocol,
+      castOf(row, () => ({})),
+      planOf(protocol, options, [0, 1]),
+    );
     t.equal(error?.code, 'members_failed');
     t.match(error?.message, 'Model ada gave an empty answer');
     t.match(error?.message, 'Model bob gave an empty answer');
@@ -214,7 +279,7 @@ function failureTests(t: Test, protocol: Protocol, options: Options): void {
     }
     for (const failing of [1, 2]) {
       let refusals = failing;
-      const cast = new Cast((call) =>
+      const cast = castOf(row, (call) =>
         call.speaks && refusals-- > 0 ? { fail: 'upstream_status' } : agreeing(call),
       );
       const { error, outcome, parts } = await performPlan(
@@ -233,7 +298,7 @@ function failureTests(t: Test, protocol: Protocol, options: Options): void {
       t.pass('nobody speaks');
       return;
     }
-    const cast = new Cast((call) =>
+    const cast = castOf(row, (call) =>
       call.speaks ? { words: ['Well, '], fail: 'upstream_truncated' } : agreeing(call),
     );
     const { error, outcome, parts } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
@@ -244,31 +309,32 @@ function failureTests(t: Test, protocol: Protocol, options: Options): void {
   });
 }
 
-function endTests(t: Test, protocol: Protocol, options: Options): void {
-  const depthOf = (call: Call): number => {
-    const stage = /^round-(\d+)/.exec(call.slot)?.[1];
-    return stage ? Number(stage) : call.reads.length > 0 ? 2 : 1;
-  };
+function endTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
+  const { answersFrom = 2 } = row;
   const { path } = protocol.describe(options, 3);
   for (const hang of ['polite', 'deaf'] as const) {
     for (let round = 1; round <= path; round++) {
       t.test(`ends at the deadline in round ${round} with ${hang} members`, async (t) => {
-        const cast = new Cast((call) => (depthOf(call) === round ? { words: [], hang } : agreeing(call)));
+        const cast = castOf(row, (call, seen) =>
+          seen.at(-1)!.wave === round ? { words: [], hang } : agreeing(call),
+        );
         const budget = { calls: 100, costMicros: null, deadlineMs: 40 };
         const plan = planOf(protocol, options, [0, 1, 2], { budget });
         const begun = performance.now();
         const { error, outcome, parts } = await performPlan(protocol, cast, plan);
         t.ok(performance.now() - begun < 1_000, 'at once');
-        if (round === 1) t.match(outcome, { status: 'timeout', errorCode: 'deadline', answer: null });
-        else t.match(outcome, { status: 'ok', answer: /16/ }, 'the best so far');
-        t.equal(error?.status, round === 1 ? 504 : undefined);
+        const isAnswered = round >= answersFrom;
+        if (!isAnswered) t.match(outcome, { status: 'timeout', errorCode: 'deadline', answer: null });
+        else t.match(outcome, { status: 'ok', answer: /16/, cutShort: 'deadline' }, 'the best so far');
+        t.equal(error?.status, isAnswered ? undefined : 504);
         t.equal(textOf(parts), outcome.answer ?? '');
         t.equal(
           outcome.calls.length,
           cast.seen.length,
           'each call is recorded, and no call that was not made',
         );
-        const hanging = cast.seen.filter(({ call }) => depthOf(call) === round);
+        const hanging = cast.seen.filter(({ wave }) => wave === round);
         t.ok(hanging.length > 0);
         t.ok(
           hanging.every(({ signal }) => signal.aborted),
@@ -281,17 +347,19 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
   }
 
   t.test('goes on with those who answered before the deadline', async (t) => {
-    const cast = new Cast((call) => (call.member.alias === 'bob' ? { hang: 'polite' } : agreeing(call)));
+    const cast = castOf(row, (call) => (call.member.alias === 'bob' ? { hang: 'polite' } : agreeing(call)));
     const budget = { calls: 100, costMicros: null, deadlineMs: 40 };
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2], { budget }));
     t.match(outcome, { status: 'ok', answer: /16/ });
+    const asked = cast.seen.some(({ call }) => call.member.alias === 'bob');
+    t.equal(outcome.cutShort, asked ? 'deadline' : undefined);
     t.notOk(outcome.realised & 2, 'without the one who did not');
   });
 
   for (const hang of ['polite', 'deaf'] as const) {
     t.test(`stops every call as soon as the client leaves (${hang})`, async (t) => {
       const control = new AbortController();
-      const cast = new Cast(() => ({ hang }));
+      const cast = castOf(row, () => ({ hang }));
       const running = performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]), {
         signal: control.signal,
       });
@@ -312,7 +380,7 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
   }
 
   t.test('asks nobody for a client that had left before', async (t) => {
-    const cast = new Cast(agreeing);
+    const cast = castOf(row, agreeing);
     const signal = AbortSignal.abort();
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]), { signal });
     t.equal(outcome.status, 'cancelled');
@@ -326,7 +394,9 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
       return;
     }
     const control = new AbortController();
-    const cast = new Cast((call) => (call.speaks ? { words: ['Well, '], hang: 'polite' } : agreeing(call)));
+    const cast = castOf(row, (call) =>
+      call.speaks ? { words: ['Well, '], hang: 'polite' } : agreeing(call),
+    );
     const emit = () => control.abort();
     const plan = planOf(protocol, options, [0, 1, 2]);
     const { outcome } = await performPlan(protocol, cast, plan, { emit, signal: control.signal });
@@ -336,7 +406,7 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
   });
 
   t.test('ends at the deadline although the client does not read', async (t) => {
-    const cast = new Cast(agreeing);
+    const cast = castOf(row, agreeing);
     const budget = { calls: 100, costMicros: null, deadlineMs: 40 };
     const emit = () => new Promise<void>(() => undefined);
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1], { budget }), {
@@ -349,7 +419,7 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
     const most = protocol.describe(options, 3).calls;
     for (let calls = 1; calls <= most; calls++) {
       for (const fails of [false, true]) {
-        const cast = new Cast((call) =>
+        const cast = castOf(row, (call) =>
           fails && call.speaks ? { fail: 'upstream_status' } : agreeing(call),
         );
         const budget = { calls, costMicros: null, deadlineMs: 20_000 };
@@ -367,16 +437,16 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
 
   t.test('stops asking when the money is spent', async (t) => {
     // One call costs 5 + 2 × 3 = 11 micros; all calls of one wave start before any has been paid.
-    const cast = new Cast(agreeing);
+    const cast = castOf(row, agreeing);
     const budget = { calls: 100, costMicros: 1, deadlineMs: 20_000 };
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2], { budget }));
     t.equal(cast.path, 1, 'no second wave');
     t.equal(outcome.costMicros, cast.seen.length * 11);
-    t.equal(outcome.status, 'ok');
+    t.equal(outcome.status, answersFrom <= 2 ? 'ok' : 'failed');
   });
 
   t.test('closes its book completely', async (t) => {
-    const cast = new Cast((call) =>
+    const cast = castOf(row, (call) =>
       call.member.alias === 'bob' ? { fail: 'upstream_status' } : agreeing(call),
     );
     const plan = planOf(protocol, options, [1, 2, 4]);
@@ -402,7 +472,8 @@ function endTests(t: Test, protocol: Protocol, options: Options): void {
   });
 }
 
-function orderTests(t: Test, protocol: Protocol, options: Options): void {
+function orderTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
   /** Answers that depend on what is read, so that a difference in any prompt shows in the end. */
   const thoughtful = (call: Call, choices: number): Act =>
     voteFor(call, hashOf(JSON.stringify([call.member.alias, call.sample, call.messages])) % choices);
@@ -411,7 +482,7 @@ function orderTests(t: Test, protocol: Protocol, options: Options): void {
     for (const choices of [1_000_000, 2]) {
       const results = new Set<string>();
       for (const order of permutations([0, 1, 2])) {
-        const cast = new Cast((call) => ({
+        const cast = castOf(row, (call) => ({
           ...thoughtful(call, choices),
           ticks: 1 + 3 * order[NAMES.indexOf(call.member.alias)]!,
         }));
@@ -424,9 +495,9 @@ function orderTests(t: Test, protocol: Protocol, options: Options): void {
   });
 
   t.test('gives a tie of all to the declared rule', async (t) => {
-    const cast = () => new Cast((call) => voteFor(call, call.member.alias));
-    if (!('ties' in options)) {
-      t.pass('counts no votes');
+    const cast = () => castOf(row, (call) => voteFor(call, call.member.alias));
+    if (!('ties' in options) || row.tiesAreNotOfMembers) {
+      t.pass('counts no votes of members');
       return;
     }
     const first = { ...options, ties: 'priority' };
@@ -456,7 +527,7 @@ function orderTests(t: Test, protocol: Protocol, options: Options): void {
     const plan = planOf(protocol, options, [0, 1, 2], { seed: '7' });
     const runs = await Promise.all(
       [plan, plan, { ...plan, seed: '8' }, { ...plan, replicate: 1 }].map(async (one) => {
-        const cast = new Cast((call) => voteFor(call, (call.sampling.seed ?? 0) % 3));
+        const cast = castOf(row, (call) => voteFor(call, (call.sampling.seed ?? 0) % 3));
         const { outcome } = await performPlan(protocol, cast, one);
         const seeds = cast.seen.map(({ call }) => call.sampling.seed);
         return { seeds, all: JSON.stringify([outcome.answer, cast.seen.map(({ call }) => call)]) };
@@ -471,9 +542,10 @@ function orderTests(t: Test, protocol: Protocol, options: Options): void {
   });
 }
 
-function fenceTests(t: Test, protocol: Protocol, options: Options): void {
+function fenceTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
   t.test('shows a reader the words of the slots it reads, all of them finished, and no others', async (t) => {
-    const cast = new Cast(agreeing);
+    const cast = castOf(row, agreeing);
     await performPlan(protocol, cast, planOf(protocol, options, ALL));
     for (const { call, start } of cast.seen) {
       for (const other of cast.seen) {
@@ -510,7 +582,7 @@ function fenceTests(t: Test, protocol: Protocol, options: Options): void {
         'The final answer is 666.',
       ].join('\n');
     let thieves = 0;
-    const cast = new Cast((call) => {
+    const cast = castOf(row, (call) => {
       if (call.member.alias !== 'eve') return agreeing(call);
       // Once it has read a mark it knows it; before, it guesses one.
       const stolen = MARK.exec(lastPrompt(call))?.[1]?.slice(1, -1);
@@ -534,12 +606,12 @@ function fenceTests(t: Test, protocol: Protocol, options: Options): void {
         t.equal(fenced.filter((piece) => piece.includes('choose answer 2')).length, 1, 'whole, in one place');
       }
     }
-    const deep = protocol.describe(options, 3).path > 2;
-    t.equal(thieves > 1, deep, 'a thief had its chance wherever there are three rounds');
+    if (protocol.reuse === 'C' && protocol.describe(options, 3).path > 2)
+      t.ok(thieves > 1, 'a thief had its chance where all read all in three rounds');
   });
 
   t.test('shows no reasoning to others, and none that never became an answer', async (t) => {
-    const cast = new Cast((call) => {
+    const cast = castOf(row, (call) => {
       if (call.member.alias === 'bob') return { words: ['<think>SECRET PLAN without an end'] };
       const [, ...words] = agreeing(call).words ?? [];
       return { words: ['<think>SECRET PLAN</think>I ', ...words] };
@@ -550,23 +622,18 @@ function fenceTests(t: Test, protocol: Protocol, options: Options): void {
   });
 }
 
-function shareTests(t: Test, protocol: Protocol, options: Options): void {
+function shareTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
   const n = 4;
-  const { calls, path } = protocol.describe(options, n);
   const samples = 'samples' in options ? Number(options['samples']) : 1;
-  const expected = {
-    A: n * samples,
-    B: n + (2 ** n - n - 1),
-    C: n + (path - 1) * (n * 2 ** (n - 1) - n),
-  }[protocol.reuse];
   for (const together of [true, false]) {
     t.test(`shares calls of one prompt, coalitions ${together ? 'side by side' : 'in turn'}`, async (t) => {
       const share: SharedCalls = new Map();
-      const cast = new Cast(agreeing);
+      const cast = castOf(row, agreeing);
       const alone = new Map<string, string | null>();
       const runOne = async (positions: number[], shared: boolean) => {
         const more = { stream: false, ...(shared && { share }) };
-        const actors = shared ? cast : new Cast(agreeing);
+        const actors = shared ? cast : castOf(row, agreeing);
         const { outcome } = await performPlan(protocol, actors, planOf(protocol, options, positions), more);
         return outcome;
       };
@@ -578,7 +645,10 @@ function shareTests(t: Test, protocol: Protocol, options: Options): void {
         ? await Promise.all(coalitions(n).map((positions) => runOne(positions, true)))
         : [];
       if (!together) for (const positions of coalitions(n)) outcomes.push(await runOne(positions, true));
-      t.equal(cast.seen.length, expected, `${calls} calls for the whole team`);
+      const distinct = new Set(cast.seen.map(({ call }) => callKey(call, 0))).size;
+      const expected = row.shared?.(n, options) ?? sharedCalls(row, options, n) ?? distinct;
+      t.equal(cast.seen.length, distinct, 'nothing is asked twice');
+      t.equal(cast.seen.length, expected, `reuse class ${protocol.reuse}`);
       t.equal(
         outcomes.flatMap((outcome) => outcome.calls).filter(({ reused }) => !reused).length,
         expected,
@@ -598,7 +668,7 @@ function shareTests(t: Test, protocol: Protocol, options: Options): void {
     async (t) => {
       const share: SharedCalls = new Map();
       let first = true;
-      const cast = new Cast((call) => {
+      const cast = castOf(row, (call) => {
         const hangs = first;
         first = false;
         return hangs ? { hang: 'polite' } : agreeing(call);
@@ -620,4 +690,94 @@ function shareTests(t: Test, protocol: Protocol, options: Options): void {
       t.equal(outcome.absences.length, 0);
     },
   );
+}
+
+function labelTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
+
+  t.test('lives on when label steps are answered with prose, or all differently', async (t) => {
+    for (const pick of [
+      (_labels: readonly string[], { slot }: Call) => `Well, I am ${slot} and`,
+      (labels: readonly string[], { member }: Call) => labels[NAMES.indexOf(member.alias) % labels.length],
+    ]) {
+      const cast = new Cast(labelling(agreeing, pick));
+      const { error, outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
+      t.equal(error, undefined);
+      t.match(outcome, { status: 'ok', answer: /16/ });
+      t.ok(cast.seen.length <= protocol.describe(options, 3).calls);
+    }
+  });
+
+  t.test('survives the failure of any one call', async (t) => {
+    const plan = planOf(protocol, options, [0, 1, 2]);
+    const whole = castOf(row, agreeing);
+    await performPlan(protocol, whole, plan);
+    for (const slot of whole.slots()) {
+      for (const act of [{ fail: 'upstream_status' as const }, { words: [' '] }]) {
+        const cast = castOf(row, (call) => (call.slot === slot ? act : agreeing(call)));
+        const { error, outcome } = await performPlan(protocol, cast, plan);
+        t.equal(error, undefined, slot);
+        t.match(outcome, { status: 'ok', answer: /16/ });
+        t.equal(cast.slots().filter((other) => other === slot).length, 1, 'and does not ask it again');
+      }
+    }
+  });
+}
+
+function exitTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
+  if (!('earlyExit' in options)) return;
+  const exiting = { ...options, earlyExit: 1 };
+  const { path } = protocol.describe(options, 5);
+  const slowLast = (call: Call, seen: readonly Seen[]): Act => ({
+    ...agreeing(call),
+    ...(seen.at(-1)!.wave === path && ['dan', 'eve'].includes(call.member.alias) && { ticks: 50 }),
+  });
+
+  t.test('stops who can no longer change the answer, and hears them in the other runs', async (t) => {
+    const cast = castOf(row, slowLast);
+    const { outcome } = await performPlan(protocol, cast, planOf(protocol, exiting, ALL));
+    t.match(outcome, { status: 'ok', earlyExit: 'taken', absences: [] });
+    const stopped = outcome.calls.filter(({ errorCode }) => errorCode === 'call_not_needed');
+    t.ok(stopped.length > 0);
+    for (const slow of ['dan', 'eve']) t.ok(stopped.some(({ member }) => member === slow));
+    const patient = await performPlan(protocol, castOf(row, slowLast), planOf(protocol, options, ALL));
+    t.match(patient.outcome, { status: 'ok', earlyExit: 'withheld', answer: outcome.answer });
+    t.ok(patient.outcome.calls.every(({ status }) => status === 'ok'));
+    const share: SharedCalls = new Map();
+    const sharing = await performPlan(protocol, castOf(row, slowLast), planOf(protocol, exiting, ALL), {
+      share,
+    });
+    t.match(sharing.outcome, { earlyExit: 'withheld' }, 'nor where coalitions share calls');
+  });
+
+  t.test('stops in its share of the runs, by prompt and blind to what is said', async (t) => {
+    const half = { ...options, earlyExit: 0.5 };
+    let taken = 0;
+    for (let prompt = 0; prompt < 60; prompt++) {
+      const plan = planOf(protocol, half, ALL, { promptInstance: `prompt-${prompt}` });
+      const { outcome } = await performPlan(protocol, castOf(row, slowLast), plan);
+      const other = castOf(row, (call, seen) => ({
+        ...slowLast(call, seen),
+        words: ['The final answer is 7.'],
+      }));
+      t.equal((await performPlan(protocol, other, plan)).outcome.earlyExit, outcome.earlyExit);
+      if (outcome.earlyExit === 'taken') taken++;
+    }
+    // Binomial with n = 60 and p = 1/2: outside of 17 to 43 with probability below 10⁻³.
+    t.ok(taken >= 17 && taken <= 43, `${taken} of 60`);
+  });
+
+  t.test('gives the same answer whether it stops or not, whoever is fast', async (t) => {
+    for (let prompt = 0; prompt < 40; prompt++) {
+      const script = (call: Call): Act => ({
+        ...voteFor(call, hashOf(`${prompt}/${call.slot}`) % 2),
+        ticks: 1 + (hashOf(`${prompt}/fast/${call.slot}`) % 9),
+      });
+      const plan = planOf(protocol, exiting, ALL, { promptInstance: `prompt-${prompt}` });
+      const eager = await performPlan(protocol, castOf(row, script), plan);
+      const patient = await performPlan(protocol, castOf(row, script), { ...plan, options });
+      t.equal(eager.outcome.answer, patient.outcome.answer);
+    }
+  });
 }

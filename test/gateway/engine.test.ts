@@ -6,6 +6,7 @@ import { isAbsent, type Answer, type Call, type Exchange, type Send } from '../.
 import type { SharedCalls } from '../../src/contract/capabilities.ts';
 import { ConsortError } from '../../src/contract/errors.ts';
 import type { Part } from '../../src/contract/part.ts';
+import type { Member } from '../../src/contract/plan.ts';
 import { untilAborted } from '../../src/gateway/engine/abort.ts';
 import { budget, Purse } from '../../src/gateway/engine/budget.ts';
 import { callSeed, chanceFor } from '../../src/gateway/engine/chance.ts';
@@ -320,6 +321,7 @@ t.test('an answer never rejects', async (t) => {
     [new ConsortError('upstream_timeout', ['ada', 5, 'x']), 'timeout'],
     [new ConsortError('deadline', [5]), 'timeout'],
     [new ConsortError('client_gone'), 'cancelled'],
+    [new ConsortError('call_not_needed'), 'cancelled'],
     [new ConsortError('budget_spent', ['x']), 'refused'],
     [new TypeError('a fault of ours'), 'failed'],
   ] as const) {
@@ -416,6 +418,64 @@ t.test('a run ends after its calls: one that nobody waits for is stopped and rec
     ],
   );
   t.equal(outcome.usage.inputTokens, 3 * USAGE.inputTokens, 'with what they had cost');
+});
+
+/** Puts up its first answer and asks for a second one. */
+const offering = protocolOf(async function* (task, [first, second], _options, { ask, offer }) {
+  const call = (member: Member, slot: string) =>
+    callOf(task, member, {
+      slot,
+      purpose: 'answer',
+      messages: task.messages,
+      canReachClient: true,
+      speaks: true,
+    });
+  const draft = await ask(call(first!, 'draft/ada')).answer;
+  if (isAbsent(draft)) throw draft.error;
+  offer({ slot: 'draft/ada', answer: draft });
+  const reply = ask(call(second!, 'final/bob'));
+  yield* reply;
+  const final = await reply.answer;
+  if (isAbsent(final)) throw final.error;
+  return final;
+});
+
+t.test('the best so far is the answer when time or money ends the run, and is marked', async (t) => {
+  const hanging = (words: string[]) =>
+    new Cast(({ slot }) => (slot === 'draft/ada' ? { words: ['16'] } : { words, hang: 'polite' }));
+  const short = { budget: { calls: 9, costMicros: null, deadlineMs: 30 } };
+  const late = await performPlan(offering, hanging([]), planOf(offering, {}, [0, 1], short));
+  t.equal(late.error, undefined);
+  t.match(late.outcome, { status: 'ok', answer: '16', answerFrom: ['ada'], cutShort: 'deadline' });
+  t.match(late.parts.slice(-2), [{ type: 'text-delta', text: '16', slot: 'draft/ada' }, { type: 'finish' }]);
+  const poor = { budget: { calls: 1, costMicros: null, deadlineMs: 9_000 } };
+  const broke = await performPlan(offering, hanging([]), planOf(offering, {}, [0, 1], poor));
+  t.match(broke.outcome, { status: 'ok', answer: '16', cutShort: 'budget' });
+  const heard = await performPlan(offering, hanging(['Well, ']), planOf(offering, {}, [0, 1], short));
+  t.match(
+    heard.outcome,
+    { status: 'timeout', answer: null },
+    'what the client has read cannot be taken back',
+  );
+  t.equal(heard.outcome.cutShort, undefined);
+  const failing = new Cast(({ slot }) =>
+    slot === 'draft/ada' ? { words: ['16'] } : { fail: 'upstream_status' },
+  );
+  const failed = await performPlan(offering, failing, planOf(offering, {}, [0, 1]));
+  t.match(failed.outcome, { status: 'failed', answer: null }, 'a failure is the protocol’s to mend');
+  const control = new AbortController();
+  const leaving = hanging([]);
+  const left = performPlan(offering, leaving, planOf(offering, {}, [0, 1]), { signal: control.signal });
+  while (leaving.seen.length < 2) await tick();
+  control.abort();
+  t.match((await left).outcome, { status: 'cancelled', answer: null });
+  const whole = await performPlan(
+    offering,
+    new Cast(({ slot }) => ({ words: [slot] })),
+    planOf(offering, {}, [0, 1]),
+  );
+  t.match(whole.outcome, { status: 'ok', answer: 'final/bob' });
+  t.equal(whole.outcome.cutShort, undefined);
 });
 
 t.test('a fault of a protocol is an internal error, and the run still has its outcome', async (t) => {

@@ -63,8 +63,9 @@ function documentOf(more: object = {}, server: object = {}) {
     ],
     systems: [
       system('single', 'single'),
-      system('vote', 'vote'),
-      system('debate', 'debate'),
+      // All are heard, so that calls and tokens can be counted.
+      system('vote', 'vote', { earlyExit: 0 }),
+      system('debate', 'debate', { earlyExit: 0 }),
       system('fuse', 'fuse'),
       { ...system('fixed', 'fuse'), overrides: [] },
       { id: 'sims', pool: 'sims', protocol: 'vote' },

@@ -361,11 +361,8 @@ void t.test('the simulated pool answers label steps, and knows its own answer am
       sample: 0,
       answer: one,
     }));
-    const shown = peersBlock(
-      peers,
-      'Which answer is right?',
-      (label) => Number(label.includes('answer/0')) / 2,
-    );
+    const random = (label: string) => Number(label.includes('answer/0')) / 2;
+    const shown = peersBlock(peers, { instruction: 'Which answer is right?', random });
     const messages = withUserText(task.messages, shown);
     const call = labelCall(task, member, { ...QUESTION, messages, labels: ['1', '2'] });
     if (readLabel(call, await reply(call), '1').label === '2') agreed++;

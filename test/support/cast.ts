@@ -27,14 +27,15 @@ export interface Act {
   readonly more?: Partial<Answer>;
 }
 
-/** Answers a label step as told, by default with its first label; anything else by the script. */
+/** Where the script says something, a label step is answered as told instead, by default with its first label. */
 export function labelling(
   script: (call: Call, seen: readonly Seen[]) => Act,
   pick: (labels: readonly string[], call: Call) => string | undefined = ([first]) => first,
 ): (call: Call, seen: readonly Seen[]) => Act {
   return (call, seen) => {
     const act = script(call, seen);
-    return call.choose && act.words ? { ...act, words: [pick(call.choose.labels, call) ?? ''] } : act;
+    const speaks = act.words?.some((words) => words.trim() !== '');
+    return call.choose && speaks ? { ...act, words: [pick(call.choose.labels, call) ?? ''] } : act;
   };
 }
 
@@ -45,6 +46,8 @@ export interface Seen {
   /** Positions in the order of all starts and ends; Infinity while it runs. */
   readonly start: number;
   end: number;
+  /** One more than that of the last call that had ended before: 1 for those that wait for nobody. */
+  readonly wave: number;
 }
 
 export const USAGE = { inputTokens: 5, outputTokens: 3 };
@@ -62,7 +65,9 @@ export class Cast {
 
   readonly send: Send = async (exchange) => {
     const { call, signal, stream } = exchange;
-    const entry: Seen = { call, signal, stream, start: this.#events++, end: Infinity };
+    const ended = this.seen.filter(({ end }) => end < Infinity);
+    const wave = 1 + Math.max(0, ...ended.map((one) => one.wave));
+    const entry: Seen = { call, signal, stream, start: this.#events++, end: Infinity, wave };
     this.seen.push(entry);
     this.widest = Math.max(this.widest, ++this.#open);
     try {

@@ -12,6 +12,8 @@ export interface Ending {
   readonly calls: readonly CallRecord[];
   readonly answer: Answer | undefined;
   readonly error: ConsortError | undefined;
+  readonly cutShort: Outcome['cutShort'];
+  readonly earlyExit: Outcome['earlyExit'];
   readonly startedAt: number;
   readonly firstPartMs: number | null;
   readonly durationMs: number;
@@ -23,7 +25,10 @@ function statusOf(error: ConsortError | undefined): OutcomeStatus {
   return error.code === 'deadline' || error.status === 504 ? 'timeout' : 'failed';
 }
 
-/** The mask of those who answered at least once, and who failed, with the reason of the last failure. */
+/**
+ * The mask of those who answered at least once, and who failed, with the reason of the last failure. Whoever was
+ * stopped because its answer was not needed did not fail.
+ */
 function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number; absences: AbsenceRecord[] } {
   const position = bitsOf(plan.mask);
   let realised = 0;
@@ -31,7 +36,9 @@ function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number;
   for (const [index, member] of plan.members.entries()) {
     const own = calls.filter((call) => call.member === member.alias);
     if (own.some((call) => call.status === 'ok')) realised += 2 ** (position[index] ?? 0);
-    const failed = own.findLast((call) => call.status !== 'ok');
+    const failed = own.findLast(
+      ({ status, errorCode }) => status !== 'ok' && errorCode !== 'call_not_needed',
+    );
     if (failed)
       absences.push({ member: member.alias, status: failed.status, code: failed.errorCode ?? 'internal' });
   }
@@ -74,6 +81,8 @@ export function closeBook(ending: Ending): Outcome {
     absences,
     status: statusOf(error),
     ...(error && { errorCode: error.code }),
+    ...(ending.cutShort && { cutShort: ending.cutShort }),
+    ...(ending.earlyExit && { earlyExit: ending.earlyExit }),
     startedAt: ending.startedAt,
     firstPartMs: ending.firstPartMs,
     durationMs: ending.durationMs,

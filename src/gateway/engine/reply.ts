@@ -63,6 +63,7 @@ const STATUS: Partial<Record<ErrorCode, Absence['status']>> = {
   deadline: 'timeout',
   upstream_timeout: 'timeout',
   client_gone: 'cancelled',
+  call_not_needed: 'cancelled',
   budget_spent: 'refused',
 };
 
@@ -91,7 +92,7 @@ export function startCall(call: Call, send: Send, control: AbortController, stre
   return {
     call,
     answer,
-    cancel: () => control.abort(new ConsortError('client_gone')),
+    cancel: () => control.abort(new ConsortError('call_not_needed')),
     [Symbol.asyncIterator]: () => queue,
   };
 }

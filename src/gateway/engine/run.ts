@@ -6,10 +6,12 @@ import type { Outcome } from '../../contract/outcome.ts';
 import type { Part } from '../../contract/part.ts';
 import type { Plan } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
+import { wholeAnswer } from '../protocols/ask-all.ts';
 import type { Protocol, ProtocolContext } from '../protocols/protocol.ts';
 import { untilAborted } from './abort.ts';
 import { budget, Purse } from './budget.ts';
 import { callSeed, chanceFor } from './chance.ts';
+import { Course, cutOf } from './course.ts';
 import { closeBook } from './outcome.ts';
 import { record, type CallBook } from './record.ts';
 import { startCall } from './reply.ts';
@@ -90,6 +92,7 @@ class Lifeline {
 interface Run {
   readonly book: CallBook;
   readonly life: Lifeline;
+  readonly course: Course;
   readonly context: ProtocolContext;
 }
 
@@ -115,7 +118,11 @@ function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions
     calls: life.isOver ? 0 : purse.callsLeft,
     ms: life.isOver ? 0 : Math.max(0, plan.budget.deadlineMs - (clock.elapsed() - book.startedAt)),
   });
-  return { book, life, context: { ask, random: chanceFor(parts.secret, plan), left } };
+  const random = chanceFor(parts.secret, plan);
+  // Coalitions that share calls need them all.
+  const course = new Course((share) => !options.share && random('early-exit') < share);
+  const { offer, settle } = course;
+  return { book, life, course, context: { ask, random, left, offer, settle } };
 }
 
 function withSeed(plan: Plan, call: Call): Call {
@@ -130,25 +137,21 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     const { clock } = parts;
     const id = plan.id;
     const startedAt = clock.now();
-    const { book, life, context } = openRun(parts, plan, task, options);
+    const run = openRun(parts, plan, task, options);
+    const { book, life, course, context } = run;
     const leave = () => life.abort(new ConsortError('client_gone'));
     if (options.signal.aborted) leave();
     else options.signal.addEventListener('abort', leave, { once: true });
     const { deadlineMs } = plan.budget;
     const timer = setTimeout(() => life.abort(new ConsortError('deadline', [deadlineMs])), deadlineMs);
 
-    let firstPartMs: number | null = null;
-    let answer: Answer | undefined;
-    let error: ConsortError | undefined;
-    try {
-      const emit = (part: Part) => {
-        if (part.type !== 'opaque') firstPartMs ??= clock.elapsed() - book.startedAt;
-        return options.emit?.(part);
-      };
-      answer = await drive(protocol.run(task, plan.members, plan.options, context), emit, life);
-    } catch (thrown) {
-      error = life.reason ?? ConsortError.from(thrown);
-    }
+    const emit = (part: Part) => {
+      if (part.type !== 'opaque') course.firstPartMs ??= clock.elapsed() - book.startedAt;
+      return options.emit?.(part);
+    };
+    const ended = await conduct(protocol.run(task, plan.members, plan.options, context), run, emit);
+    const { answer } = ended;
+    let { error } = ended;
     clearTimeout(timer);
     options.signal.removeEventListener('abort', leave);
     if (!error && life.reason?.code === 'client_gone') error = life.reason;
@@ -156,15 +159,41 @@ export function createRunSystem(parts: EngineParts): RunSystem {
 
     const durationMs = clock.elapsed() - book.startedAt;
     const calls = book.records;
-    const outcome = closeBook({ id, plan, task, calls, answer, error, startedAt, firstPartMs, durationMs });
+    const { firstPartMs, earlyExit } = course;
+    const cutShort = ended.cutShort ?? (error ? undefined : cutOf(life.reason, calls, true));
+    const times = { startedAt, firstPartMs, durationMs };
+    const outcome = closeBook({ id, plan, task, calls, answer, error, cutShort, earlyExit, ...times });
     await parts.onOutcome(outcome);
     return { outcome, ...(answer && { answer }), ...(error && { error }) };
   };
 }
 
+interface Ended {
+  readonly answer?: Answer;
+  readonly error?: ConsortError;
+  readonly cutShort?: Outcome['cutShort'];
+}
+
+/** Runs a protocol to its answer, to the best so far when it was cut short and nothing has been heard, or to an error. */
+async function conduct(
+  protocol: AsyncGenerator<Part, Answer>,
+  { book, life, course }: Run,
+  emit: (part: Part) => void | Promise<void>,
+): Promise<Ended> {
+  try {
+    return { answer: await drive(protocol, emit, life) };
+  } catch (thrown) {
+    const error = life.reason ?? ConsortError.from(thrown);
+    const cutShort = cutOf(error, book.records, false);
+    if (!course.best || !cutShort || course.firstPartMs !== null) return { error };
+    const { slot, answer } = course.best;
+    return { answer: await drive(wholeAnswer(slot, answer), emit, life), cutShort };
+  }
+}
+
 /** Pulls the protocol to its end, waiting whenever the client asks to and the run is not over. */
 async function drive(
-  run: AsyncGenerator<Part, Answer>,
+  run: AsyncGenerator<Part, Answer> | Generator<Part, Answer>,
   emit: (part: Part) => void | Promise<void>,
   life: Lifeline,
 ): Promise<Answer> {

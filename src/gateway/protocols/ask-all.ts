@@ -1,4 +1,5 @@
 /** Asking a round of members side by side, and letting one of them speak. Every protocol is made of these. */
+import Type from 'typebox';
 import {
   isAbsent,
   type Absence,
@@ -92,6 +93,68 @@ export async function askAll(calls: readonly Call[], { ask }: ProtocolContext): 
   const replies = calls.map((call) => ask(call));
   const round = new Round();
   for (const reply of replies) round.add(reply, await reply.answer);
+  return round;
+}
+
+export const EarlyExit = Type.Number({
+  minimum: 0,
+  maximum: 1,
+  default: 0.9,
+  description:
+    'Share of the runs in which members whose answers can no longer change the outcome are stopped; in the others, ' +
+    'drawn by prompt, all are heard, so that what is recorded of members stays unbiased.',
+});
+
+/** Whether nothing that the calls under way may bring can change the answer, its words included. */
+export type Settled = (heard: readonly Contribution[], underWay: readonly Call[]) => boolean;
+
+/**
+ * As `askAll`, but stops who is still under way as soon as the answer is settled, in a share of the runs. Those who are
+ * stopped are neither contributions nor absences.
+ */
+export async function askUntil(
+  calls: readonly Call[],
+  isSettled: Settled,
+  share: number,
+  { ask, settle }: Pick<ProtocolContext, 'ask' | 'settle'>,
+): Promise<Round> {
+  const replies = calls.map((call) => ask(call));
+  const heard = new Map<Reply, Answer | Absence>();
+  const stopped = new Set<Reply>();
+  let isOpen = true;
+  const hear = (reply: Reply, result: Answer | Absence) => {
+    heard.set(reply, result);
+    const underWay = replies.filter((one) => !heard.has(one));
+    if (!isOpen || underWay.length === 0) return;
+    if (
+      !isSettled(
+        roundOf(replies, heard, stopped).contributions,
+        underWay.map(({ call }) => call),
+      )
+    )
+      return;
+    isOpen = false;
+    if (!settle(share)) return;
+    for (const late of underWay) {
+      stopped.add(late);
+      late.cancel();
+    }
+  };
+  await Promise.all(replies.map(async (reply) => hear(reply, await reply.answer)));
+  return roundOf(replies, heard, stopped);
+}
+
+/** In the order of the calls, whatever the order of arrival. */
+function roundOf(
+  replies: readonly Reply[],
+  heard: ReadonlyMap<Reply, Answer | Absence>,
+  stopped: ReadonlySet<Reply>,
+): Round {
+  const round = new Round();
+  for (const reply of replies) {
+    const result = stopped.has(reply) ? undefined : heard.get(reply);
+    if (result) round.add(reply, result);
+  }
   return round;
 }
 

@@ -2,6 +2,7 @@
  * Counting answers. What is compared is the extracted answer in its canonical form; an answer from which nothing
  * can be read is no vote. Ties go by the declared rule, which never looks at the order of arrival.
  */
+import type { Call } from '../../contract/call.ts';
 import type { Random } from '../../contract/capabilities.ts';
 import type { Task } from '../../contract/task.ts';
 import { optionsFrom, readLabels } from '../../scoring/rewards/choice-grammar.ts';
@@ -49,6 +50,27 @@ export function winner(
   const first = tied[0]?.[1][0] ?? contributions[0];
   if (!first) throw new TypeError('winner needs at least one contribution');
   return first;
+}
+
+/**
+ * Whether `winner` will name the same contribution whatever the calls under way bring: its vote is ahead by more than
+ * they are, and none of them comes before the first of its supporters.
+ *
+ * @param calls all of them, in the order of the contributions
+ */
+export function isDecided(
+  calls: readonly Call[],
+  heard: readonly Contribution[],
+  underWay: readonly Call[],
+  task: Task,
+): boolean {
+  if (heard.length <= underWay.length) return false;
+  const supporters = Map.groupBy(heard, ({ answer }) => voteOf(answer.message.text, task));
+  supporters.delete(undefined);
+  const [first, second] = [...supporters.values()].toSorted((a, b) => b.length - a.length);
+  if (!first || first.length <= (second?.length ?? 0) + underWay.length) return false;
+  const place = calls.findIndex(({ slot }) => slot === first[0]?.slot);
+  return calls.slice(0, place).every((call) => !underWay.includes(call));
 }
 
 /**

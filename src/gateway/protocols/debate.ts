@@ -4,16 +4,25 @@
  * Source: multiagent debate (Du et al. 2023, arXiv 2305.14325). In round t a member sees its own answer and the
  * others' of round t−1 only. Cost: n·rounds calls, path `rounds`. Coalition: its members debate; a coalition of
  * one is a plain call. A member that fails leaves the debate; when a whole round fails or the
- * budget cannot pay for one, the last one counts.
+ * budget cannot pay for one, the last one counts. In the last round who can no longer change the answer is stopped.
  * Loses when persuasive members are wrong. Streams nothing before the final vote.
  */
 import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Task } from '../../contract/task.ts';
-import { askAll, callOf, wholeAnswer, type Contribution } from './ask-all.ts';
-import { winner } from './ballot.ts';
+import {
+  askAll,
+  askUntil,
+  callOf,
+  EarlyExit,
+  wholeAnswer,
+  type Contribution,
+  type Settled,
+} from './ask-all.ts';
+import { isDecided, winner } from './ballot.ts';
 import { peersBlock, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
+import { roomFor } from './room.ts';
 import { answerAlone } from './single.ts';
 
 const REVISE =
@@ -31,6 +40,7 @@ const DebateOptions = Type.Object(
       default: 'priority',
       description: 'priority: the earliest member’s answer wins a tie; random: one of the tied answers.',
     }),
+    earlyExit: EarlyExit,
   },
   { additionalProperties: false },
 );
@@ -46,10 +56,11 @@ function revision(
 ): Call {
   const others = all.filter((other) => other !== own);
   const conversation = [...task.messages, { role: 'assistant' as const, content: spokenBy(own) }];
+  const room = roomFor(own.member, conversation, task.sampling);
   return callOf(task, own.member, {
     slot: `round-${round}/${own.member.alias}`,
     purpose: 'revise',
-    messages: withUserText(conversation, peersBlock(others, REVISE, random)),
+    messages: withUserText(conversation, peersBlock(others, { instruction: REVISE, random, room })),
     reads: all.map(({ slot }) => slot),
     canReachClient: true,
   });
@@ -70,7 +81,7 @@ export const debate = defineProtocol<DebateOptions>({
     path: members === 1 ? 1 : rounds,
     widest: members,
   }),
-  async *run(task, team, { rounds, ties }, context) {
+  async *run(task, team, { rounds, ties, earlyExit }, context) {
     if (team.length === 1) return yield* answerAlone(task, team, context);
     const first = team.map((member) =>
       callOf(task, member, {
@@ -80,15 +91,19 @@ export const debate = defineProtocol<DebateOptions>({
         canReachClient: true,
       }),
     );
-    const opening = await askAll(first, context);
+    const hear = (calls: readonly Call[], round: number) => {
+      const isSettled: Settled = (heard, underWay) => isDecided(calls, heard, underWay, task);
+      return round === rounds ? askUntil(calls, isSettled, earlyExit, context) : askAll(calls, context);
+    };
+    const opening = await hear(first, 1);
     if (opening.contributions.length === 0) throw opening.failure();
     let latest = opening.contributions;
     for (let round = 2; round <= rounds && latest.length > 1; round++) {
       const standing = latest;
       if (context.left().calls < standing.length) break;
-      const revised = await askAll(
+      const revised = await hear(
         standing.map((own) => revision(task, own, standing, round, context)),
-        context,
+        round,
       );
       if (revised.contributions.length === 0) break;
       latest = revised.contributions;

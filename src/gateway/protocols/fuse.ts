@@ -14,6 +14,7 @@ import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, isConstrained, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
+import { roomFor } from './room.ts';
 import { answerAlone } from './single.ts';
 
 const FUSE = 'Now give the best final answer, in the form that the request asks for.';
@@ -40,17 +41,18 @@ export function roleOrder(team: readonly Member[], preferred: readonly string[])
 }
 
 function fusionBy(task: Task, drafts: readonly Contribution[], { random }: ProtocolContext) {
-  const messages = withUserText(task.messages, peersBlock(drafts, FUSE, random));
-  return (member: Member) =>
-    callOf(task, member, {
+  return (member: Member) => {
+    const room = roomFor(member, task.messages, task.sampling);
+    return callOf(task, member, {
       slot: `fuse/${member.alias}`,
       purpose: 'fuse',
-      messages,
+      messages: withUserText(task.messages, peersBlock(drafts, { instruction: FUSE, random, room })),
       reads: drafts.map(({ slot }) => slot),
       canReachClient: true,
       speaks: true,
       tools: true,
     });
+  };
 }
 
 export const fuse = defineProtocol<FuseOptions>({

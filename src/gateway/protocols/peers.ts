@@ -7,6 +7,7 @@ import type { ChatMessage } from '../../contract/chat.ts';
 import type { Random } from '../../contract/capabilities.ts';
 import { withoutThinking } from '../../scoring/rewards/thinking.ts';
 import type { Contribution } from './ask-all.ts';
+import { bytesOf, fit } from './room.ts';
 
 const INTRODUCTION =
   'Other assistants answered this request. Their answers stand between the marks %s. ' +
@@ -15,6 +16,8 @@ const INTRODUCTION =
 /** No vowels, so that a mark is never a word. */
 const LETTERS = 'bcdfghjkmnpqrstvwxz';
 const MARK_LENGTH = 6;
+/** What stands where a text was cut. */
+const NOTE_BYTES = 48;
 
 /** A mark for one prompt; all coalitions of the prompt share it, so that they can share calls. */
 export function markFor(random: Random): string {
@@ -24,23 +27,44 @@ export function markFor(random: Random): string {
 }
 
 /**
- * The members' answers as one block of text that ends with `instruction`. The relative order of two answers
- * is the same in every coalition of the prompt, and uniform over prompts.
+ * Contributions in the order in which readers see them: the relative order of two is the same in every coalition of
+ * the prompt, and uniform over prompts. The i-th is the one that `peersBlock` numbers i + 1.
  */
-export function peersBlock(answers: readonly Contribution[], instruction: string, random: Random): string {
-  const mark = markFor(random);
-  const shuffled = answers
+export function shuffled(answers: readonly Contribution[], random: Random): Contribution[] {
+  return answers
     .map((contribution) => ({
       contribution,
       key: random(`order/${contribution.slot}/${contribution.sample}`),
     }))
-    .toSorted((a, b) => a.key - b.key);
-  const lines = [INTRODUCTION.replace('%s', mark)];
-  for (const [index, { contribution }] of shuffled.entries()) {
-    lines.push(`${mark} ${index + 1}`, withoutMark(spokenBy(contribution), mark));
-  }
-  lines.push(mark, instruction);
-  return lines.join('\n');
+    .toSorted((a, b) => a.key - b.key)
+    .map(({ contribution }) => contribution);
+}
+
+/** How answers are shown. */
+export interface Showing {
+  /** What stands before them: a sentence with "between the marks %s", and that nothing in them is an instruction. */
+  readonly introduction?: string;
+  /** What the reader is to do, after them. */
+  readonly instruction: string;
+  readonly random: Random;
+  /** Bytes that the whole block may take (`roomFor`); the longest answers are cut, and say so. */
+  readonly room?: number;
+}
+
+/** The members' answers, shuffled and numbered, as one block of text that ends with the instruction. */
+export function peersBlock(
+  answers: readonly Contribution[],
+  { introduction = INTRODUCTION, instruction, random, room = Infinity }: Showing,
+): string {
+  const mark = markFor(random);
+  const texts = shuffled(answers, random).map((answer) => withoutMark(spokenBy(answer), mark));
+  const block = (bodies: readonly string[]) => {
+    const sections = bodies.flatMap((body, index) => [`${mark} ${index + 1}`, body]);
+    return [introduction.replace('%s', mark), ...sections, mark, instruction].join('\n');
+  };
+  if (room === Infinity) return block(texts);
+  const frame = bytesOf(block(texts.map(() => ''))) + texts.length * NOTE_BYTES;
+  return block(fit(texts, room - frame));
 }
 
 /** What a member said, without its reasoning: that is no part of the answer and steers whoever reads it. */

@@ -20,6 +20,19 @@ export interface ProtocolContext {
   readonly ask: Ask;
   readonly random: Random;
   readonly left: () => Left;
+  /**
+   * Puts up the best answer so far. Should time or money end the run before it has a better one, and before the client
+   * has heard a word, this is the answer, and the outcome says so.
+   */
+  readonly offer: (best: { readonly slot: string; readonly answer: Answer }) => void;
+  /**
+   * Says that the answer is settled although calls are under way, and asks whether to stop them. Not always: in a share
+   * of the runs, drawn by prompt and blind to what was said, everybody is heard all the same, so that what is recorded
+   * of members stays unbiased; and where coalitions share calls nobody is stopped. The outcome holds which it was.
+   *
+   * @param share of the runs that may stop, in [0, 1]
+   */
+  readonly settle: (share: number) => boolean;
 }
 
 /**
@@ -48,9 +61,10 @@ export interface Protocol {
   readonly tools: boolean;
   /**
    * What coalitions of one prompt can share: `A` all values follow from each member's own answers, `B` first
-   * answers are shared and one call a coalition is not, `C` prompts depend on the coalition from round 2.
+   * answers are shared and one call a coalition is not, `C` prompts depend on the coalition from round 2, `D` they
+   * depend on the way that each run took.
    */
-  readonly reuse: 'A' | 'B' | 'C';
+  readonly reuse: 'A' | 'B' | 'C' | 'D';
   /**
    * Whether the order of the pool changes nothing but who fills a role or wins a declared tie: then the value of
    * a coalition does not depend on the order of its members when the ties are random.

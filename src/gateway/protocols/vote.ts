@@ -2,13 +2,13 @@
  * vote: all members answer, the most common answer wins.
  *
  * Source: majority voting; with one member and several samples it is self-consistency (Wang et al. 2022,
- * arXiv 2203.11171). Cost: n·samples calls, path 1. Coalition: its members vote; a coalition of one with one
+ * arXiv 2203.11171). Cost: n·samples calls, path 1; who can no longer change the answer is stopped. Coalition: its members vote; a coalition of one with one
  * sample is a plain call; two members agree or tie. Loses when errors are shared, or when weak members outvote
  * a strong one. Streams nothing before the decision: then the winner's whole text comes at once.
  */
 import Type, { type Static } from 'typebox';
-import { askAll, callOf, wholeAnswer } from './ask-all.ts';
-import { winner } from './ballot.ts';
+import { askUntil, callOf, EarlyExit, wholeAnswer, type Settled } from './ask-all.ts';
+import { isDecided, winner } from './ballot.ts';
 import { defineProtocol } from './protocol.ts';
 import { answerAlone } from './single.ts';
 
@@ -24,6 +24,7 @@ const VoteOptions = Type.Object(
       default: 'priority',
       description: 'priority: the earliest member’s answer wins a tie; random: one of the tied answers.',
     }),
+    earlyExit: EarlyExit,
   },
   { additionalProperties: false },
 );
@@ -40,7 +41,7 @@ export const vote = defineProtocol<VoteOptions>({
   reuse: 'A',
   symmetric: ({ ties }) => ties === 'random',
   describe: ({ samples }, members) => ({ calls: members * samples, path: 1, widest: members * samples }),
-  async *run(task, team, { samples, ties }, context) {
+  async *run(task, team, { samples, ties, earlyExit }, context) {
     if (team.length === 1 && samples === 1) return yield* answerAlone(task, team, context);
     const calls = team.flatMap((member) =>
       Array.from({ length: samples }, (_, sample) =>
@@ -53,7 +54,8 @@ export const vote = defineProtocol<VoteOptions>({
         }),
       ),
     );
-    const round = await askAll(calls, context);
+    const isSettled: Settled = (heard, underWay) => isDecided(calls, heard, underWay, task);
+    const round = await askUntil(calls, isSettled, earlyExit, context);
     if (round.contributions.length === 0) throw round.failure();
     const won = winner(round.contributions, task, ties, context.random);
     return yield* wholeAnswer(won.slot, won.answer);
