@@ -494,6 +494,22 @@ function orderTests(t: Test, row: Row, options: Options): void {
     }
   });
 
+  t.test('gives the same answer in any order of the pool, where it promises to', async (t) => {
+    if (!protocol.symmetric(options)) {
+      t.pass('the order of the pool counts');
+      return;
+    }
+    for (const choices of [2, 3, 1_000_000]) {
+      const answers = new Set<string | undefined>();
+      for (const positions of permutations([0, 1, 2, 3])) {
+        const cast = castOf(row, (call) => thoughtful(call, choices));
+        const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, positions));
+        answers.add(outcome.answer?.replace(/^I am .*\n/, ''));
+      }
+      t.equal(answers.size, 1, [...answers].join(' | '));
+    }
+  });
+
   t.test('gives a tie of all to the declared rule', async (t) => {
     const cast = () => castOf(row, (call) => voteFor(call, call.member.alias));
     if (!('ties' in options) || row.tiesAreNotOfMembers) {
