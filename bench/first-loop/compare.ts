@@ -1,7 +1,7 @@
 /** What the arms of the experiment come to: means over seeds, and differences paired by task. */
 import type { PromptResult } from '../../src/scoring/sweep/journal.ts';
 import { momentsOf, variance } from '../../src/scoring/statistics/moments.ts';
-import type { Measured } from '../../src/cli/training.ts';
+import type { Measured } from '../../src/cli/training/holdout.ts';
 
 export type Quantity = 'team' | 'alone' | 'leaveOneOut';
 

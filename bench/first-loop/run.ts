@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
 import type { TrainReport } from '../../src/cli/train/report.ts';
-import type { Measured } from '../../src/cli/training.ts';
+import type { Measured } from '../../src/cli/training/holdout.ts';
 import { isInstalled, SkyRl } from '../../tools/trainer/server.ts';
 import { byTask, type ByTask, type Quantity } from './compare.ts';
 import { page, verdictsOf, type Arm } from './page.ts';

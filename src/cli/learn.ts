@@ -14,7 +14,8 @@ import { createLogger } from './logger.ts';
 import { clock } from './natives.ts';
 import { untilSignal } from './serve.ts';
 import { loadSettings } from './settings.ts';
-import { trainedSystem, Training, type TrainedSystem } from './training.ts';
+import { Training } from './training/index.ts';
+import { trainedSystem, type TrainedSystem } from './training/trained-system.ts';
 import { version } from './version.ts';
 
 /** Between two looks at the fleet and at releases that wait; also the pause after an error. */

@@ -10,7 +10,9 @@ import { openStore } from '../../store/index.ts';
 import { integerFlag, numberFlag, requiredFlag, textFlag, type Command, type Flags } from '../command.ts';
 import { loadSettings } from '../settings.ts';
 import { Progress } from '../terminal.ts';
-import { trainedSystem, Training, type Measured, type TrainedSystem } from '../training.ts';
+import type { Measured } from '../training/holdout.ts';
+import { Training } from '../training/index.ts';
+import { trainedSystem, type TrainedSystem } from '../training/trained-system.ts';
 import { trainHtml } from './html.ts';
 import { trainReport, type TrainReport } from './report.ts';
 import { trainText } from './text.ts';
@@ -75,7 +77,7 @@ async function measure(session: Session, step: number, when: string): Promise<Me
   const { training, limit, sampling } = session;
   const progress = new Progress(`held-out tasks ${when}`, limit);
   const served = await training.serve(step);
-  const measured = await training.measure(served, limit, sampling, (done) => progress.show(done));
+  const measured = await training.holdout.measure(served, limit, sampling, (done) => progress.show(done));
   progress.close();
   return measured;
 }
@@ -174,7 +176,7 @@ export const train: Command = {
       training,
       run,
       rounds: integerFlag(flags, 'steps', 1, 1_000_000) ?? system.train.steps,
-      limit: Math.min(training.holdout.length, integerFlag(flags, 'limit', 1, 1_000_000) ?? Infinity),
+      limit: Math.min(training.holdout.tasks, integerFlag(flags, 'limit', 1, 1_000_000) ?? Infinity),
       sampling: temperature === undefined ? {} : { temperature },
       signal,
     };

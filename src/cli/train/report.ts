@@ -4,7 +4,7 @@ import type { CurvePoint } from '../../policy/curve.ts';
 import { measureReal, type Measured as Estimated } from '../../scoring/estimators/measured.ts';
 import type { PromptResult } from '../../scoring/sweep/journal.ts';
 import { clusteredMeans } from '../../scoring/statistics/clustered-means.ts';
-import type { Measured } from '../training.ts';
+import type { Measured } from '../training/holdout.ts';
 
 export type Quantity = Pick<Estimated, 'value' | 'standardError' | 'interval'>;
 
