@@ -149,7 +149,6 @@ void t.test('probabilities are those of the token in which labels part, relative
     logprobs: [token('Well', { Well: 0.8, A: 0.1, B: 0.05 }), token(',', {})],
   });
   t.match(readLabel(WITH_PROBABILITIES, prose, 'none'), { label: 'A', by: 'likelihood' });
-  t.match(readLabel(CALL, prose, 'none'), { label: 'none', by: 'fallback' }, 'where nobody asked for them');
   const blank = answer('hm', { logprobs: [token('hm', { hm: 1 })] });
   t.match(readLabel(WITH_PROBABILITIES, blank, 'none'), { label: 'none', by: 'fallback' });
   t.match(readLabel(WITH_PROBABILITIES, answer('B', { logprobs: [null] }), 'A').probabilities, undefined);
@@ -195,6 +194,13 @@ void t.test('every kind of endpoint is held to the labels over HTTP', async (t) 
     t.match(decision, { label: 'B', by: 'answer', slot: 'route/ada', member: { alias: 'ours' } }, choice);
     t.match(body, { logprobs: true, top_logprobs: 20, temperature: 0 });
   }
+  const loose = await ask({ logprobs: 3 }, { choose: { labels: QUESTION.labels, probabilities: false } });
+  t.match(loose.body, { logprobs: true, top_logprobs: 3 }, 'without a constraint the likeliest label counts');
+  const held = await ask(
+    { logprobs: 3, choice: 'guided_choice' },
+    { choose: { labels: QUESTION.labels, probabilities: false } },
+  );
+  t.equal(held.body['logprobs'], undefined);
   const bare = await ask({});
   t.match(bare.decision, { label: 'none', by: 'fallback' });
   t.equal(bare.body['logprobs'], undefined, 'nothing is asked for that the endpoint may not know');

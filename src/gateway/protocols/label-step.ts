@@ -4,7 +4,7 @@
  * whole of what it says, never something found in prose. Temperature 0, except where training samples freely.
  *
  * What counts, in this order: the whole answer, trimmed and without thinking, or the field of the JSON object that it
- * was held to; where log-probabilities were asked for, the likeliest label; else the fallback, which each protocol
+ * was held to; the likeliest label, where the endpoint tells log-probabilities; else the fallback, which each protocol
  * documents. A free step counts whole answers only: its reward must be that of the tokens that were sampled.
  */
 import { isAbsent, type Absence, type Answer, type Call, type Purpose } from '../../contract/call.ts';
@@ -30,6 +30,7 @@ export interface Question {
   readonly labels: readonly string[];
   readonly reads?: readonly string[];
   readonly sample?: number;
+  /** Whether the labels' probabilities are wanted, too, where the endpoint can tell them. */
   readonly probabilities?: boolean;
 }
 
@@ -40,7 +41,7 @@ export interface Decision {
   /** Where the label was read; undefined when nobody answered. */
   readonly slot?: string;
   readonly member?: Member;
-  /** Of each label, summing to 1, where they were asked for and the endpoint told. */
+  /** Of each label, summing to 1, where the endpoint told. */
   readonly probabilities?: ReadonlyMap<string, number>;
 }
 
@@ -86,10 +87,10 @@ export function readLabel(
   fallback: string,
 ): Omit<Decision, 'slot'> {
   if (!step) throw new TypeError('a label was read from a call that asked for none');
-  const { labels, probabilities: wanted, free = false } = step;
+  const { labels, free = false } = step;
   const label = stated(message.text, labels, free);
   const start = label === undefined ? 0 : message.text.lastIndexOf(label);
-  const probabilities = wanted && !free && logprobs ? labelProbabilities(logprobs, labels, start) : undefined;
+  const probabilities = !free && logprobs ? labelProbabilities(logprobs, labels, start) : undefined;
   const more = probabilities && { probabilities };
   if (label !== undefined) return { label, by: 'answer', ...more };
   const [likeliest] = [...(probabilities ?? [])].toSorted(([, a], [, b]) => b - a);

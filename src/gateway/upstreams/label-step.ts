@@ -45,9 +45,9 @@ function biasFields({ labels }: LabelStep, { member, sampling }: Call): Fields |
 export function labelFields(step: LabelStep, call: Call): Fields {
   const { choice, logprobs = 0 } = call.member.capabilities;
   if (step.free) return {};
+  const constraint = choice ? CONSTRAINTS[choice](step.labels) : biasFields(step, call);
   const top = Math.min(logprobs, MOST_LOGPROBS);
-  return {
-    ...(choice ? CONSTRAINTS[choice](step.labels) : biasFields(step, call)),
-    ...(step.probabilities && top > 0 && { logprobs: true, top_logprobs: top }),
-  };
+  // Where nothing holds the member to the labels, the likeliest of them is the next best.
+  const wantsLogprobs = top > 0 && (step.probabilities || !constraint);
+  return { ...constraint, ...(wantsLogprobs && { logprobs: true, top_logprobs: top }) };
 }
