@@ -133,7 +133,10 @@ export class ReleaseController {
     if (verdict.decision !== 'wait') return { verdict, release: next };
     // All held-out tasks are spent: looking at them again would say the same. An operator can still make it live.
     const findings = verdict.findings.map(({ about, reason }) => `${about}: ${reason}`).join('; ');
-    return { verdict, release: await this.#book.move(next, 'retired', `not shown to be better: ${findings}`) };
+    return {
+      verdict,
+      release: await this.#book.move(next, 'retired', `not shown to be better: ${findings}`),
+    };
   }
 
   async #supersede(release: Release, by: number): Promise<void> {
