@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { json, obeying, startUpstream } from '../support/upstream.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const vectors = (name: string): unknown =>
@@ -106,6 +107,37 @@ t.test('check lists every problem with path and remedy, and exits 1', async (t) 
     /systems\.s\.protocol: there is no protocol vot\n {2}→ Use one of: single, vote, debate, fuse\./,
   );
   t.notMatch(stdout, /secret-in-clear/);
+});
+
+t.test('check --probe shows what each endpoint can do beside what the file says', async (t) => {
+  const cwd = directory(t);
+  const upstream = await startUpstream();
+  t.teardown(() => upstream.close());
+  upstream.play(obeying(([first]) => first!, 'ok'));
+  const models = [
+    { id: 'a', provider: 'openai-compatible', baseUrl: upstream.url, capabilities: { tokenIds: true } },
+    { id: 'b', provider: 'sim' },
+  ];
+  writeFileSync(join(cwd, 'consort.yaml'), JSON.stringify({ models }));
+  const check = ['check', '--config', 'consort.yaml', '--probe'];
+  const shown = await consort(cwd, check);
+  t.equal(shown.code, 0);
+  t.match(shown.stdout, /\n {2}choice +- +structured_outputs +said qx7/);
+  t.match(shown.stdout, /\n {2}tokenIds +yes +no +DIFFERS: no token_ids/);
+  t.match(shown.stdout, /b: simulated/);
+  const { probes } = JSON.parse((await consort(cwd, [...check, '--json'])).stdout) as { probes: unknown };
+  t.match(probes, [
+    {
+      model: 'a',
+      configured: { tokenIds: true },
+      capabilities: { tokenIds: false, choice: 'structured_outputs' },
+    },
+    { model: 'b', simulated: true },
+  ]);
+  upstream.play(() => json({ error: { message: 'no such key' } }, 401));
+  const denied = await consort(cwd, check);
+  t.equal(denied.code, 1);
+  t.match(denied.stdout, /a: Model a answered HTTP 401: no such key/);
 });
 
 t.test('wrong usage exits with 2, and says what would be right', async (t) => {

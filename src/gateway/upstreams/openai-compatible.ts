@@ -8,6 +8,8 @@ import type { ModelConfig } from '../../contract/config.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import { ChatReader } from './chat-reader.ts';
 import { labelFields } from './label-step.ts';
+import { OPENAI_PROBES } from './openai-probes.ts';
+import { probeWith } from './probe.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { SseDecoder } from './sse-decoder.ts';
 import { bodyText, statusError } from './upstream-error.ts';
@@ -273,4 +275,9 @@ function open(model: ModelConfig): Upstream {
   };
 }
 
-export const openaiCompatible: Dialect = { provider: 'openai-compatible', simulated: false, open };
+export const openaiCompatible: Dialect = {
+  provider: 'openai-compatible',
+  simulated: false,
+  open,
+  probe: (model) => probeWith(OPENAI_PROBES, model),
+};

@@ -1,6 +1,7 @@
 /** The one interface of a dialect: how to put a call to a model behind some API. */
 import type { Send } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
+import type { ProbeReport } from './probe.ts';
 
 export interface Upstream {
   readonly send: Send;
@@ -13,4 +14,6 @@ export interface Dialect {
   /** Whether its answers are made up by a simulator: every record and report says so. */
   readonly simulated: boolean;
   readonly open: (model: ModelConfig) => Upstream;
+  /** Finds out what the endpoint can do by asking it; undefined where there is nothing to ask. Never rejects. */
+  readonly probe?: (model: ModelConfig) => Promise<ProbeReport>;
 }

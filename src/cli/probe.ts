@@ -1,0 +1,69 @@
+/** What the endpoints of a configuration can do, asked of them, beside what the configuration says of them. */
+import type { Config, ModelConfig } from '../contract/config.ts';
+import { Capabilities } from '../contract/plan.ts';
+import { dialectOf } from '../gateway/upstreams/fleet.ts';
+import type { Finding, ProbeReport } from '../gateway/upstreams/probe.ts';
+
+export interface Probed {
+  readonly model: ModelConfig;
+  /** Undefined for a model that has no endpoint. */
+  readonly report?: ProbeReport;
+}
+
+/** All endpoints side by side, each asked one question after the other. */
+export function probeAll({ models }: Config): Promise<Probed[]> {
+  return Promise.all(
+    models.map(async (model) => {
+      const report = await dialectOf(model).probe?.(model);
+      return { model, ...(report && { report }) };
+    }),
+  );
+}
+
+/** What a configuration would say of this endpoint. */
+function foundIn({ findings }: ProbeReport): Capabilities {
+  return Object.fromEntries(findings.map(({ capability, value }) => [capability, value]));
+}
+
+export function probeJson({ model, report }: Probed): object {
+  if (!report) return { model: model.id, simulated: true };
+  const { requests, usage, error } = report;
+  return {
+    model: model.id,
+    configured: model.capabilities ?? {},
+    capabilities: foundIn(report),
+    signs: Object.fromEntries(report.findings.map(({ capability, sign }) => [capability, sign])),
+    requests,
+    usage,
+    ...(error && { error: error.toBody().error }),
+  };
+}
+
+function shown(value: Finding['value']): string {
+  if (value === undefined) return '-';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  return typeof value === 'object' ? `${Object.keys(value).length} labels` : String(value);
+}
+
+export function probeText({ model, report }: Probed): string {
+  const { id, capabilities: configured = {} } = model;
+  if (!report) return `${id}: simulated, there is no endpoint to ask\n`;
+  const { requests, usage, error } = report;
+  if (error) return `${id}: ${error.message}\n  → ${error.remedy}\n`;
+  const names = Object.keys(Capabilities.properties) as (keyof Capabilities)[];
+  const rows = names.map((name) => {
+    const finding = report.findings.find(({ capability }) => capability === name);
+    const differs =
+      finding && configured[name] !== undefined && shown(configured[name]) !== shown(finding.value);
+    const cells = [shown(configured[name]).padEnd(12), shown(finding?.value).padEnd(20)];
+    return `  ${name.padEnd(15)} ${cells.join(' ')} ${differs ? 'DIFFERS: ' : ''}${finding?.sign ?? 'not found out'}`;
+  });
+  const tokens = `${usage.inputTokens} + ${usage.outputTokens} tokens`;
+  return [
+    `${id} (${requests} requests, ${tokens})`,
+    `  ${'capability'.padEnd(15)} ${'configured'.padEnd(12)} ${'found'.padEnd(20)} by`,
+    ...rows.map((row) => row.trimEnd()),
+    `  capabilities: ${JSON.stringify(foundIn(report))}`,
+    '',
+  ].join('\n');
+}
