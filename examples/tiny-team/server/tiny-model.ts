@@ -1,4 +1,8 @@
-/** One model in memory: its tokenizer, and a few sequences that calls borrow, with a bounded queue before them. */
+/**
+ * One model in memory: its tokenizer, and a few sequences that calls borrow, with a bounded queue before them. Each
+ * sequence has a context of its own: in one context they share batches, and about once in a hundred thousand tokens two
+ * of them got each other's distribution.
+ */
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
 import type { Turn } from './chat-request.ts';
 import { RequestError } from './request-error.ts';
@@ -27,29 +31,38 @@ export class TinyModel {
   /** The model that an adapter changes. */
   readonly parent: string | null;
   readonly #model: LlamaModel;
-  readonly #context: LlamaContext;
+  readonly #contexts: readonly LlamaContext[];
   readonly #idle: LlamaContextSequence[];
   readonly #waiting = new Set<Take>();
   #calls = 0;
   #lastCallEnded: (() => void) | undefined;
 
-  private constructor(id: string, path: string, lora: Lora | undefined, context: LlamaContext) {
+  private constructor(
+    id: string,
+    path: string,
+    lora: Lora | undefined,
+    model: LlamaModel,
+    contexts: readonly LlamaContext[],
+  ) {
     this.id = id;
     this.path = path;
     this.root = lora?.root ?? id;
     this.parent = lora?.parent ?? null;
-    this.description = context.model.fileInfo.metadata.general.description ?? '';
-    this.#model = context.model;
-    this.#context = context;
-    this.#idle = Array.from({ length: sequences }, () => context.getSequence());
+    this.description = model.fileInfo.metadata.general.description ?? '';
+    this.#model = model;
+    this.#contexts = contexts;
+    this.#idle = contexts.map((context) => context.getSequence());
   }
 
   static async load(llama: Llama, id: string, path: string, lora?: Lora): Promise<TinyModel> {
     const model = await llama.loadModel({ modelPath: path });
     try {
-      const options = { contextSize, sequences, threads: 1, flashAttention: false };
-      const context = await model.createContext({ ...options, ...(lora && { lora: lora.file }) });
-      return new TinyModel(id, path, lora, context);
+      const options = { contextSize, sequences: 1, threads: 1, flashAttention: false };
+      const contexts: LlamaContext[] = [];
+      while (contexts.length < sequences) {
+        contexts.push(await model.createContext({ ...options, ...(lora && { lora: lora.file }) }));
+      }
+      return new TinyModel(id, path, lora, model, contexts);
     } catch (error) {
       await model.dispose();
       throw error;
@@ -89,7 +102,7 @@ export class TinyModel {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#lastCallEnded = resolve;
     if (this.#calls > 0) await promise;
-    await this.#context.dispose();
+    for (const context of this.#contexts) await context.dispose();
     await this.#model.dispose();
   }
 
