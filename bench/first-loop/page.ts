@@ -98,6 +98,8 @@ export function page(arms: readonly Arm[], { date, steps, minutes }: Provenance)
     '',
     ...worse(arms),
     '',
+    ...apartLines(arms),
+    '',
     '## Reward while training',
     '',
     'Mean reward of the batches, ten at a time, averaged over seeds. `mix` trains half of its groups on each objective.',
@@ -128,6 +130,25 @@ function worse(arms: readonly Arm[]): string[] {
   );
   if (found.length === 0) return ['Nothing got worse by more than two standard errors.'];
   return ['What got worse, by more than two standard errors:', '', ...found];
+}
+
+/** Nats a token between trainer and fleet, on tokens that were just sampled, above which something is wrong. */
+const LARGEST_GAP = 0.01;
+
+function apartLines(arms: readonly Arm[]): string[] {
+  const gaps = arms.flatMap(({ reports }) =>
+    reports.flatMap(({ curve }) => curve.flatMap(({ gap }) => gap ?? [])),
+  );
+  const apart = gaps.filter((gap) => Math.abs(gap) > LARGEST_GAP);
+  const usual = gaps.filter((gap) => Math.abs(gap) <= LARGEST_GAP).map((gap) => Math.abs(gap));
+  const most = Math.max(...usual).toExponential(0);
+  const said = `In ${apart.length} of ${gaps.length} batches trainer and fleet were more than ${LARGEST_GAP} nats a token apart, in the others at most ${most}.`;
+  if (apart.length === 0) return [said];
+  return [
+    said,
+    'There the tiny server had given two rollouts each other’s token once, which it no longer does; to the trainer such a',
+    'token is all but impossible, so that its importance ratio, and with it what is learned from it, is next to nothing.',
+  ];
 }
 
 function curves(arms: readonly Arm[], steps: number): string[] {

@@ -54,7 +54,10 @@ async function caught(
     return number;
   };
   const task = { messages: [{ role: 'user' as const, content: prompt }], sampling: {} };
-  const run = protocol.run(task, team, options, { ask, random, left: () => ({ calls: 100, ms: 1000 }) });
+  const left = () => ({ calls: 100, ms: 1000 });
+  // Nobody is cut short here, so the best answer so far and an early end do not matter.
+  const context = { ask, random, left, offer: () => undefined, settle: () => false };
+  const run = protocol.run(task, team, options, context);
   for (let step = await run.next(); !step.done; step = await run.next());
   const call = calls.find((each) => each.purpose === purpose && each.member === team[0]);
   if (!call) throw new Error(`${protocol.name} made no call to ${purpose}`);
