@@ -86,7 +86,7 @@ export function page(arms: readonly Arm[], { date, steps, minutes }: Provenance)
     row('---', '---', '---'),
     ...verdictsOf(arms).map(({ claim, found, holds }) => row(claim, found, holds ? 'yes' : '**no**')),
     '',
-    'The standard error is the larger of two: over tasks (paired, averaged over seeds) and over seeds.',
+    'The standard error is the larger of two: over tasks (paired, averaged over seeds) and over seeds, of which there are few.',
     '',
     '## Before and after',
     '',

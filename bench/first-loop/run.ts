@@ -27,6 +27,7 @@ const { values } = parseArgs({
   },
 });
 const seeds = values.seeds.split(',');
+const objectives = values.objectives.split(',');
 const directory = resolve(root, values.directory);
 const environment = resolve(root, process.env['CONSORT_TRAINER'] ?? '.consort/trainer');
 const model = join(root, 'examples/tiny-team/models/tiny-policy');
@@ -66,7 +67,7 @@ function armOf(objective: string): Arm {
 }
 
 async function write(minutes: number): Promise<boolean> {
-  const arms = values.objectives.split(',').map(armOf);
+  const arms = objectives.map(armOf);
   const file = join(root, 'docs/experiments/first-loop.md');
   const text = page(arms, {
     date: new Date().toISOString().slice(0, 10),
@@ -86,24 +87,31 @@ function minutesTaken(): number {
   return spent.reduce((sum, { rolloutMs, trainMs }) => sum + rolloutMs + trainMs, 0) / 60_000;
 }
 
-if (!isInstalled(environment)) {
-  throw new Error(`no trainer in ${environment}; install one with tools/trainer/install.sh`);
+/** Seed by seed, so that an experiment that is cut off has all arms of some seeds. */
+function missingRuns(): (readonly [objective: string, seed: string])[] {
+  const runs = seeds.flatMap((seed) => objectives.map((objective) => [objective, seed] as const));
+  return runs.filter(
+    ([objective, seed]) => !existsSync(join(directory, `${objective}-${seed}`, 'report.json')),
+  );
 }
-mkdirSync(join(directory, 'trainer'), { recursive: true });
-const tiny = await startTinyTeam(root);
-const trainer = new SkyRl({ environment, model, directory: join(directory, 'trainer'), microBatch: 16 });
-try {
-  await trainer.start();
-  const urls = { TINY_TEAM_URL: tiny.baseUrl, TRAINER_URL: trainer.url };
-  // Seed by seed, so that an experiment that is cut off has all arms of some seeds.
-  for (const seed of seeds) {
-    for (const objective of values.objectives.split(',')) {
-      if (existsSync(join(directory, `${objective}-${seed}`, 'report.json'))) continue;
-      await train(objective, seed, urls);
-    }
+
+async function trainAll(runs: readonly (readonly [string, string])[]): Promise<void> {
+  if (!isInstalled(environment)) {
+    throw new Error(`no trainer in ${environment}; install one with tools/trainer/install.sh`);
   }
-} finally {
-  await trainer.kill();
-  await tiny.stop();
+  mkdirSync(join(directory, 'trainer'), { recursive: true });
+  const tiny = await startTinyTeam(root);
+  const trainer = new SkyRl({ environment, model, directory: join(directory, 'trainer'), microBatch: 16 });
+  try {
+    await trainer.start();
+    const urls = { TINY_TEAM_URL: tiny.baseUrl, TRAINER_URL: trainer.url };
+    for (const [objective, seed] of runs) await train(objective, seed, urls);
+  } finally {
+    await trainer.kill();
+    await tiny.stop();
+  }
 }
+
+const missing = missingRuns();
+if (missing.length > 0) await trainAll(missing);
 process.exitCode = (await write(minutesTaken())) ? 0 : 1;
