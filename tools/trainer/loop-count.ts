@@ -1,6 +1,7 @@
 /** What a run of the loop left behind, counted from its files and its store, by code that shares nothing with the learner. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Release } from '../../src/contract/release.ts';
 import type { Store } from '../../src/contract/store.ts';
 import { readGroups } from '../../src/policy/shards.ts';
@@ -32,25 +33,31 @@ export async function acceptedGroups(directory: string): Promise<string[]> {
   return groups.filter(({ filter }) => filter.accepted).map(({ groupId }) => groupId);
 }
 
-/** The versions of a policy that answered, in the order of requests; one string a request, more when it mixed them. */
+/**
+ * The versions of a policy that answered, in the order of requests: one name a request, that of the weights in the fleet,
+ * and one more for each call that was made to others than the plan's.
+ */
 export async function versionsHeard({ ledger }: Store, policy: string): Promise<string[][]> {
-  const heard: { at: number; revisions: string[] }[] = [];
+  const heard: { at: number; versions: string[] }[] = [];
   for (const pool of await ledger.pools()) {
     for (let after = '0-0'; ;) {
       const entries = await ledger.read(pool, after, 500);
       if (entries.length === 0) break;
       after = entries.at(-1)?.id ?? after;
       for (const { entry } of entries) {
-        if (entry.kind !== 'outcome') continue;
-        const own = entry.outcome.calls.filter(({ member }) => member === policy);
-        heard.push({
-          at: entry.outcome.startedAt,
-          revisions: [...new Set(own.map(({ revision }) => revision))],
-        });
+        if (entry.kind === 'outcome') heard.push(versionsIn(entry.outcome, policy));
       }
     }
   }
-  return heard.toSorted((a, b) => a.at - b.at).map(({ revisions }) => revisions);
+  return heard.toSorted((a, b) => a.at - b.at).map(({ versions }) => versions);
+}
+
+function versionsIn({ plan, calls, startedAt }: Outcome, policy: string): { at: number; versions: string[] } {
+  const member = plan.members.find(({ alias }) => alias === policy);
+  const strangers = calls
+    .filter((call) => call.member === policy && call.revision !== member?.revision)
+    .map(({ revision }) => revision);
+  return { at: startedAt, versions: [member?.model ?? 'none', ...new Set(strangers)] };
 }
 
 export const wasLive = ({ history }: Release): boolean => history.some(({ to }) => to === 'live');

@@ -167,7 +167,7 @@ interface Verdict {
 function verdictsOf({ traffic, releases, heard, accepted, trained }: Found): Verdict[] {
   const live = releases.filter(wasLive);
   const current = releases.find(({ stage }) => stage === 'live');
-  const mixed = heard.filter((revisions) => revisions.length > 1).length;
+  const mixed = heard.filter((versions) => versions.length > 1).length;
   const named = new Set(heard.flat());
   const last = heard.at(-1)?.[0] ?? '';
   const gaps = releases.map(gapOf).filter((gap) => !Number.isNaN(gap));
@@ -180,8 +180,8 @@ function verdictsOf({ traffic, releases, heard, accepted, trained }: Found): Ver
     },
     {
       claim: 'the alias followed to the version that is live',
-      holds: current !== undefined && last.endsWith(`@${current.version}:${current.artifact.sha256}`),
-      found: `requests named ${named.size} versions, the last one ${current?.version ?? 'none'}`,
+      holds: current?.servedAs === last,
+      found: `requests named ${[...named].join(', ')}; ${current?.servedAs ?? 'none'} is live`,
     },
     {
       claim: 'no request failed',
