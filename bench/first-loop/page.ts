@@ -88,6 +88,8 @@ export function page(arms: readonly Arm[], { date, steps, minutes }: Provenance)
     '',
     'The standard error is the larger of two: over tasks (paired, averaged over seeds) and over seeds, of which there are few.',
     '',
+    ...againstAlone(arms),
+    '',
     '## Before and after',
     '',
     row('arm', 'quantity', 'untrained', 'trained', 'change', 'by seed'),
@@ -108,6 +110,16 @@ export function page(arms: readonly Arm[], { date, steps, minutes }: Provenance)
     '',
   ];
   return lines.join('\n');
+}
+
+/** A team that gains is not yet a team that pays: what it achieves against the policy's plain answer. */
+function againstAlone(arms: readonly Arm[]): string[] {
+  const found = arms.map(({ objective, after }) => {
+    return `\`${objective}\` ${shownDifference(difference(after.team, after.alone))}`;
+  });
+  const [first] = arms;
+  const before = first && shownDifference(difference(first.before.team, first.before.alone));
+  return [`The team less the policy alone: untrained ${before ?? '–'}, after ${found.join(', ')}.`];
 }
 
 function rowsOf({ objective, before, after }: Arm): string[] {
@@ -146,8 +158,9 @@ function apartLines(arms: readonly Arm[]): string[] {
   if (apart.length === 0) return [said];
   return [
     said,
-    'There the tiny server had given two rollouts each other’s token once, which it no longer does; to the trainer such a',
-    'token is all but impossible, so that its importance ratio, and with it what is learned from it, is next to nothing.',
+    'In the one that was looked into, the tiny server had given two rollouts each other’s token once, which it no longer',
+    'does; to the trainer such a token is all but impossible, so that its importance ratio, and with it what is learned from',
+    'it, is next to nothing.',
   ];
 }
 
