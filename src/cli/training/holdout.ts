@@ -3,6 +3,7 @@ import type { RunSystem } from '../../contract/capabilities.ts';
 import type { Config } from '../../contract/config.ts';
 import type { Release } from '../../contract/release.ts';
 import type { Task, TaskRow } from '../../contract/task.ts';
+import { bitsOf } from '../../gateway/engine/outcome.ts';
 import { planOf } from '../../gateway/resolve.ts';
 import type { TeamRun } from '../../policy/release/evidence.ts';
 import type { ServedPolicy } from '../../policy/sampler.ts';
@@ -110,8 +111,7 @@ export class Holdout {
       concurrency: this.#parts.system.train.concurrency,
       signal,
       planFor(row, mask) {
-        const coalition = members.filter((_, bit) => Math.floor(mask / 2 ** bit) % 2 === 1);
-        const choices = { coalition: coalition.map(({ alias }) => alias) };
+        const choices = { coalition: bitsOf(mask).flatMap((bit) => members[bit]?.alias ?? []) };
         const names = { seed: 'holdout', promptInstance: instanceOf(row.id), tenant: 'training' };
         return planOf({ catalog, maxStreamMs: UNLIMITED }, system, choices, { id: newId(), ...names });
       },

@@ -18,7 +18,7 @@ import { Sampler, type ServedPolicy } from '../../policy/sampler.ts';
 import { fleets } from '../../policy/serving/index.ts';
 import type { ServingFleet } from '../../policy/serving/fleet.ts';
 import { lastShard } from '../../policy/shards.ts';
-import { TinkerTrainer } from '../../policy/trainers/tinker.ts';
+import { trainers } from '../../policy/trainers/index.ts';
 import type { TrainerPort } from '../../policy/trainers/trainer.ts';
 import { judge } from '../../scoring/judge.ts';
 import { verifiers } from '../../scoring/rewards/index.ts';
@@ -209,12 +209,14 @@ function trainerOf(config: Config, train: TrainConfig): TrainerConfig {
 }
 
 function openTrainer(
-  { baseUrl, apiKey, archiveHosts, directory }: TrainerConfig,
+  { kind, baseUrl, apiKey, archiveHosts, directory }: TrainerConfig,
   { signal, patienceMs }: TrainingHooks,
 ): TrainerPort {
+  const found = trainers.find((one) => one.kind === kind);
+  if (!found) throw new TypeError(`unchecked trainer kind ${kind}`);
   const timeouts = { submitMs: patienceMs };
   const key = apiKey !== undefined && { apiKey };
-  return new TinkerTrainer({ baseUrl, directory, archiveHosts, signal, timeouts, ...key });
+  return found.open({ baseUrl, directory, archiveHosts, signal, timeouts, ...key });
 }
 
 function probesOf(groups: readonly TrajectoryGroup[]): number[][] {
