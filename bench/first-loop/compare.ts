@@ -59,12 +59,13 @@ export function difference(a: readonly ByTask[], b: readonly ByTask[]): Differen
     const other = right.get(task);
     return other === undefined ? [] : [value - other];
   });
-  const perSeed = a.map((one, seed) => difference1(one, b[seed] ?? new Map<string, number>()));
+  const perSeed = a.map((one, seed) => meanDifference(one, b[seed] ?? new Map<string, number>()));
   const seeds = momentsOf(perSeed);
   return { ...meanOf(paired), overSeeds: Math.sqrt(variance(seeds) / seeds.n) };
 }
 
-function difference1(a: ByTask, b: ByTask): number {
+/** Of one seed, over the tasks that both have a reward for. */
+function meanDifference(a: ByTask, b: ByTask): number {
   const paired = [...a].map(([task, value]) => value - (b.get(task) ?? NaN)).filter(Number.isFinite);
   return paired.reduce((sum, value) => sum + value, 0) / paired.length;
 }

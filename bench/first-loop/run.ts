@@ -81,9 +81,7 @@ async function write(minutes: number): Promise<boolean> {
 
 /** Minutes that training took, over all sessions: from the curves. */
 function minutesTaken(): number {
-  const spent = values.objectives
-    .split(',')
-    .flatMap((objective) => seeds.flatMap((seed) => reportOf(objective, seed).curve));
+  const spent = objectives.flatMap((objective) => seeds.flatMap((seed) => reportOf(objective, seed).curve));
   return spent.reduce((sum, { rolloutMs, trainMs }) => sum + rolloutMs + trainMs, 0) / 60_000;
 }
 

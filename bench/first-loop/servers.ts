@@ -1,4 +1,4 @@
-/** The two servers of the experiment: the tiny team, and a real trainer. */
+/** The model server of the experiments: the tiny team, in a process of its own. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

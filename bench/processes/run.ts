@@ -1,6 +1,6 @@
 /**
- * A gateway twice, a scorer and a Redis under traffic, while one of them after the other is killed. Afterwards
- * everything that was kept is counted again.
+ * A gateway twice, a scorer, a learner and a Redis under traffic, while one of them after the other is killed.
+ * Afterwards everything that was kept is counted again.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
