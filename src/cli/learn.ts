@@ -36,7 +36,7 @@ interface LearnParts {
 async function learnSystem(system: TrainedSystem, parts: LearnParts): Promise<void> {
   const { metrics, logger, signal } = parts;
   const { policy, everyMinutes } = system.train;
-  metrics.announce(policy);
+  metrics.announce(policy, clock.now());
   let nextAt = clock.elapsed();
   while (!signal.aborted) {
     let pauseMs = LOOK_MS;

@@ -1,5 +1,6 @@
 /** The metrics of the learner, a process of its own. */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { watchProcess } from './process-metrics.ts';
 
 /** What one batch of a policy did. */
 export interface BatchDone {
@@ -31,14 +32,7 @@ export class LearnerMetrics {
   /** A registry with the default metrics of a process. */
   static registry(version: string): Registry {
     const registry = new Registry();
-    collectDefaultMetrics({ register: registry });
-    const info = new Gauge({
-      name: 'consort_build_info',
-      help: 'Always 1; the labels say what runs.',
-      labelNames: ['version', 'node', 'component'],
-      registers: [registry],
-    });
-    info.set({ version, node: process.versions.node, component: 'learner' }, 1);
+    watchProcess(registry, 'learner', version);
     return registry;
   }
 
@@ -73,7 +67,7 @@ export class LearnerMetrics {
     );
     this.#seen = gauge(
       'consort_policy_trainer_last_seen_timestamp_seconds',
-      'When the trainer last took or answered a batch.',
+      'When the trainer last took a batch; at first, when the learner started.',
     );
     this.#moves = new Counter({
       name: 'consort_policy_release_moves_total',
@@ -89,10 +83,11 @@ export class LearnerMetrics {
     });
   }
 
-  /** Knows the policy from the start, so that its first error is an increase. */
-  announce(policy: string): void {
+  /** Knows the policy from the start; what was never seen is as old as the process. @param now Unix milliseconds */
+  announce(policy: string, now: number): void {
     this.#groups.labels({ policy, result: 'accepted' }).inc(0);
-    this.#errors.labels({ policy, code: 'trainer_unreachable' }).inc(0);
+    this.#seen.labels({ policy }).set(now / 1000);
+    for (const stage of ['live', 'rejected', 'retired']) this.#moves.labels({ policy, stage }).inc(0);
   }
 
   batch(policy: string, done: BatchDone): void {
@@ -107,10 +102,8 @@ export class LearnerMetrics {
       if (mean !== null) this.#reward.labels({ policy, objective }).set(mean);
     }
     this.#step.labels({ policy }).set(done.step);
-    if (done.gap !== undefined) {
-      this.#gap.labels({ policy }).set(done.gap);
-      this.#seen.labels({ policy }).set(done.at / 1000);
-    }
+    if (done.gap !== undefined) this.#gap.labels({ policy }).set(done.gap);
+    if (done.accepted > 0) this.#seen.labels({ policy }).set(done.at / 1000);
   }
 
   moved(policy: string, stage: string): void {

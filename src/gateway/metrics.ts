@@ -3,8 +3,9 @@
  * beside prom-client until a scrape: finding a child by its labels costs more than counting.
  * `docs/reference/metrics.md` lists the same names; a test compares them.
  */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Outcome } from '../contract/outcome.ts';
+import { watchProcess } from './process-metrics.ts';
 
 const E2E = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 540];
 const FIRST_TOKEN = [0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 4, 6, 10, 15, 30, 60];
@@ -130,14 +131,7 @@ export class Metrics {
   }));
 
   constructor(version: string) {
-    collectDefaultMetrics({ register: this.registry });
-    const info = new Gauge({
-      name: 'consort_build_info',
-      help: 'Always 1; the labels say what runs.',
-      labelNames: ['version', 'node', 'component'],
-      registers: [this.registry],
-    });
-    info.set({ version, node: process.versions.node, component: 'gateway' }, 1);
+    watchProcess(this.registry, 'gateway', version);
     // Known from the start, so that the first loss is an increase.
     for (const reason of ['full', 'disk', 'refused', 'closed']) this.#dropped.labels({ reason }).inc(0);
   }

@@ -1,7 +1,8 @@
 /** The metrics of the scorer, on whichever registry the process has: its own, or the gateway's. */
-import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { Counter, Gauge, Registry } from 'prom-client';
 import type { Estimate, Metric } from '../contract/estimate.ts';
 import type { Lag } from '../contract/store.ts';
+import { watchProcess } from './process-metrics.ts';
 
 /** An estimate of fewer prompts is no number to alert on: it is counted as held back. */
 const LEAST_CLUSTERS = 50;
@@ -29,14 +30,7 @@ export class ScorerMetrics {
   /** A registry with the default metrics of a process, for a scorer on its own. */
   static registry(version: string): Registry {
     const registry = new Registry();
-    collectDefaultMetrics({ register: registry });
-    const info = new Gauge({
-      name: 'consort_build_info',
-      help: 'Always 1; the labels say what runs.',
-      labelNames: ['version', 'node', 'component'],
-      registers: [registry],
-    });
-    info.set({ version, node: process.versions.node, component: 'scorer' }, 1);
+    watchProcess(registry, 'scorer', version);
     return registry;
   }
 

@@ -215,6 +215,51 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       queries: [[perSecond('consort_scorer_entries_total', 'result'), '{{result}}']],
     },
   ],
+  Learner: [
+    {
+      title: 'Reward of a batch',
+      description:
+        'Mean reward of the rollouts of the last batch, by what was rewarded. It moves from batch to batch.',
+      unit: 'percentunit',
+      max: 1,
+      queries: [['max by (policy, objective) (consort_policy_reward{$ns})', '{{policy}} {{objective}}']],
+    },
+    {
+      title: 'Groups',
+      description: 'Rollout groups by what became of them. Rewarded alike: too easy, or too hard.',
+      unit: 'ops',
+      queries: [[perSecond('consort_policy_groups_total', 'policy, result'), '{{policy}} {{result}}']],
+    },
+    {
+      title: 'Gap to the trainer',
+      description: 'Nats a token between trainer and fleet on fresh tokens: near 0, or something is wrong.',
+      unit: 'short',
+      queries: [['max by (policy) (consort_policy_trainer_gap_nats{$ns})', '{{policy}}']],
+    },
+    {
+      title: 'Steps',
+      description: 'Optimiser steps of each policy. Flat between two rounds.',
+      unit: 'short',
+      queries: [['max by (policy) (consort_policy_step{$ns})', '{{policy}}']],
+    },
+    {
+      title: 'Time of a batch, p95',
+      description: 'Rolling the system out, and training.',
+      unit: 's',
+      queries: [[p95('consort_policy_batch_seconds', 'policy, phase'), '{{policy}} {{phase}}']],
+    },
+    {
+      title: 'Releases',
+      description: 'Versions that were taken to a stage in the last day.',
+      unit: 'short',
+      queries: [
+        [
+          'sum by (policy, stage) (increase(consort_policy_release_moves_total{$ns}[1d]))',
+          '{{policy}} {{stage}}',
+        ],
+      ],
+    },
+  ],
   Processes: [
     {
       title: 'Lag of the event loop, p99',

@@ -1,8 +1,9 @@
 /** The metrics that rules and dashboards may speak of: those of the program, and those that the rules record. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import { parse } from 'yaml';
+import { watchProcess } from '../../src/gateway/process-metrics.ts';
 import { ownMetrics } from '../docs/metrics-page.ts';
 import { CHART } from './helm.ts';
 
@@ -32,7 +33,7 @@ export function vocabulary(): Vocabulary {
   const names = new Set<string>();
   const labels = new Set(OF_THE_TARGET);
   const ofTheProcess = new Registry();
-  collectDefaultMetrics({ register: ofTheProcess });
+  watchProcess(ofTheProcess, 'gateway', 'docs');
   for (const { name } of ofTheProcess.getMetricsAsArray()) names.add(name);
   for (const metric of ownMetrics()) {
     const suffixes = metric.type === 'histogram' ? ['_bucket', '_sum', '_count'] : [''];
