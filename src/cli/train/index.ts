@@ -1,6 +1,7 @@
 /** consort train: one training run of a system's policy, inside its team. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import Value from 'typebox/value';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Config } from '../../contract/config.ts';
 import type { ObjectiveChoice } from '../../contract/train-config.ts';
@@ -10,7 +11,7 @@ import { openStore } from '../../store/index.ts';
 import { integerFlag, numberFlag, requiredFlag, textFlag, type Command, type Flags } from '../command.ts';
 import { loadSettings } from '../settings.ts';
 import { Progress } from '../terminal.ts';
-import type { Measured } from '../training/holdout.ts';
+import { Measured } from '../training/holdout.ts';
 import { Training } from '../training/index.ts';
 import { trainedSystem, type TrainedSystem } from '../training/trained-system.ts';
 import { trainHtml } from './html.ts';
@@ -65,12 +66,25 @@ interface Session {
 /** Measured once a run: a run that is taken up again compares with where it began. */
 async function measureBefore(session: Session): Promise<Measured> {
   const file = join(session.training.directory, 'before.json');
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Measured;
+  const kept = readMeasured(file);
+  if (kept) return kept;
   const before = await measure(session, 0, 'before');
   if (session.signal.aborted) return before;
   mkdirSync(session.training.directory, { recursive: true });
   writeFileSync(file, JSON.stringify(before));
   return before;
+}
+
+/** Nothing for a file that a crash cut off: what is before the first step can be measured again at any time. */
+function readMeasured(file: string): Measured | undefined {
+  if (!existsSync(file)) return undefined;
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    return Value.Check(Measured, value) ? value : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 async function measure(session: Session, step: number, when: string): Promise<Measured> {
@@ -142,7 +156,7 @@ export const train: Command = {
   summary: 'train a system’s policy inside its team, and say what it gained',
   usage:
     '--system ID [--steps N] [--group G] [--batch P] [--objective team|solo|self|mix] [--seed N] [--run NAME] ' +
-    '[--limit N] [--temperature T] [--release]',
+    '[--limit N] [--temperature T] [--release] [--store URL]',
   options: {
     system: { type: 'string' },
     steps: { type: 'string' },
@@ -163,7 +177,7 @@ export const train: Command = {
     const run = readRun(flags, system);
     const control = new AbortController();
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => control.abort());
-    const store = await openStore(config.store.url, {});
+    const store = await openStore(config.store.url);
     const { signal } = control;
     const secret = environment['CONSORT_SECRET'];
     const hooks = { store, secret, signal, run, patienceMs: PATIENCE_MS };

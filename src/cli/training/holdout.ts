@@ -1,4 +1,5 @@
 /** The held-out tasks: the coalitions around a policy on them, with different weights in its place. */
+import Type, { type Static } from 'typebox';
 import type { RunSystem } from '../../contract/capabilities.ts';
 import type { Config } from '../../contract/config.ts';
 import type { Release } from '../../contract/release.ts';
@@ -8,16 +9,17 @@ import { planOf } from '../../gateway/resolve.ts';
 import type { TeamRun } from '../../policy/release/evidence.ts';
 import type { ServedPolicy } from '../../policy/sampler.ts';
 import { verifiers } from '../../scoring/rewards/index.ts';
-import type { PromptResult } from '../../scoring/sweep/journal.ts';
+import { PromptResult } from '../../scoring/sweep/journal.ts';
 import { sweep } from '../../scoring/sweep/sweep.ts';
 import { clock, newId } from '../natives.ts';
 import { systemAt, UNLIMITED, type TrainedSystem } from './trained-system.ts';
 
 /** What the coalitions that matter to a policy achieve, by prompt: the team, the team without it, it alone. */
-export interface Measured {
-  readonly results: readonly PromptResult[];
-  readonly masks: { readonly team: number; readonly without: number; readonly alone: number };
-}
+export const Measured = Type.Object({
+  results: Type.Array(PromptResult),
+  masks: Type.Object({ team: Type.Integer(), without: Type.Integer(), alone: Type.Integer() }),
+});
+export type Measured = Static<typeof Measured>;
 
 export interface HoldoutParts {
   readonly config: Config;
