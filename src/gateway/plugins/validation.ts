@@ -21,6 +21,16 @@ function shown(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}…` : text;
 }
 
+/** More items than any list of a schema may have. */
+const HEAD_ITEMS = 5000;
+
+/** The value with its lists cut: to explain a fault takes time squared in the length of a list with duplicates. */
+function headOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.slice(0, HEAD_ITEMS).map(headOf);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, headOf(field)]));
+}
+
 interface Fault {
   readonly instancePath: string;
   readonly keyword: string;
@@ -64,8 +74,11 @@ function faultOf(errors: readonly Fault[], value: unknown): ConsortError {
 export const validation = plugin((app: FastifyInstance, _options: object, done: () => void) => {
   app.setValidatorCompiler<TSchema>(({ schema }) => {
     const validator = Compile(schema);
-    return (value: unknown) =>
-      validator.Check(value) ? { value } : { error: faultOf([...validator.Errors(value)], value) };
+    return (value: unknown) => {
+      if (validator.Check(value)) return { value };
+      const faults = validator.Errors(headOf(value));
+      return { error: faultOf(faults.length > 0 ? faults : validator.Errors(value), value) };
+    };
   });
   done();
 });
