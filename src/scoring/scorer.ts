@@ -18,8 +18,8 @@ const MOST_DELIVERIES = 10;
 /** Entries of a scorer that died are taken over after this long. */
 const CLAIM_IDLE_MS = 5_000;
 const BATCH = 256;
-/** Long enough to read sums and publish; a scorer that dies holds up the numbers no longer. */
-const LEASE_MS = 10_000;
+/** Long enough to read sums and publish; over before the entries of a scorer that died are taken over. */
+const LEASE_MS = 4_000;
 const TRIM_EVERY_MS = 60_000;
 
 /** What became of an entry. */
@@ -146,10 +146,13 @@ export class Scorer {
   async #tally(event: TallyEvent, outcome: Outcome): Promise<Handled> {
     const { key, entryId } = event;
     const name = JSON.stringify([key.system, key.task, key.source]);
-    const isHeld = !this.#dirty.get(name)?.held.length;
+    const before = this.#dirty.get(name)?.held ?? [];
+    // An entry that is held comes again when it cannot be published for long; known as it is, it stays held.
+    const isAgain = before.some(({ pool, id }) => pool === key.pool && id === entryId);
+    const isHeld = isAgain || before.length === 0;
     const result = await this.#parts.store.tallies.apply(isHeld ? { ...event, group: null } : event);
     const held = this.#dirty.get(name)?.held ?? [];
-    if (isHeld) held.push({ pool: key.pool, id: entryId });
+    if (isHeld && !isAgain) held.push({ pool: key.pool, id: entryId });
     this.#dirty.set(name, { key, outcome, held });
     return result;
   }

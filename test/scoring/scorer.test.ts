@@ -60,3 +60,31 @@ t.test('a scorer that dies after it counted and before it published leaves that 
   t.ok(Math.abs(value - 1 / 3) < 1e-9);
   t.equal((await store.ledger.lag(POOL, SCORER_GROUP)).pending, 0);
 });
+
+t.test('a scorer that cannot publish for long keeps what it holds, and so does its death', async (t) => {
+  const store = await openStore('sqlite::memory:');
+  t.teardown(() => store.close());
+  const clusters = async () =>
+    (await store.estimates.query({})).find(({ metric }) => metric === 'value')?.clusters;
+
+  const first = scorerOn(store);
+  await reward(store, 1);
+  await reward(store, 0);
+  await first.step(0);
+  const held = (await store.ledger.lag(POOL, SCORER_GROUP)).pending;
+  t.ok(held > 0);
+  // What it holds comes to it again and again, as to a scorer that waits for the lease of a dead one.
+  for (let again = 0; again < 3; again++) {
+    await sleep(2);
+    await first.step(0);
+    t.equal((await store.ledger.lag(POOL, SCORER_GROUP)).pending, held, 'it is not acknowledged as known');
+  }
+  t.equal(await clusters(), undefined);
+
+  await sleep(2);
+  const second = scorerOn(store);
+  await second.step(0);
+  await second.publish();
+  t.equal(await clusters(), 2);
+  t.equal((await store.ledger.lag(POOL, SCORER_GROUP)).pending, 0);
+});
