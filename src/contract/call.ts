@@ -50,6 +50,8 @@ export interface Call {
   readonly tools?: readonly unknown[];
   readonly responseFormat?: unknown;
   readonly choose?: LabelStep;
+  /** Whether the log-probabilities of the answer's tokens are wanted, where the endpoint can tell them. */
+  readonly confidence?: boolean;
   /** What must come back with the words, for training: a server that does not know these fields may refuse the call. */
   readonly wants?: { readonly tokenIds: boolean; readonly logprobs: boolean };
 }

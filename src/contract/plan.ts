@@ -52,6 +52,8 @@ export const Member = Type.Object({
   revision: Type.String(),
   price: Price,
   capabilities: Capabilities,
+  /** What the operator says of it (`models[].description`), for the protocols that show it. */
+  description: Type.Optional(Type.String()),
 });
 export type Member = Static<typeof Member>;
 

@@ -34,7 +34,7 @@ export function revisionOf(value: unknown): string {
 }
 
 export function memberOf(model: ModelConfig): Member {
-  const { id, provider, price, capabilities } = model;
+  const { id, provider, price, capabilities, description } = model;
   const name = model.model ?? id;
   return {
     alias: id,
@@ -47,6 +47,7 @@ export function memberOf(model: ModelConfig): Member {
       outputMicros: Math.round((price?.outputUsdPerMTok ?? 0) * 1e6),
     },
     capabilities: capabilities ?? {},
+    ...(description !== undefined && { description }),
   };
 }
 
@@ -69,8 +70,15 @@ export function optionsFor(protocol: Protocol, given: Options): Options {
   });
 }
 
-export function protocolRevisionOf(protocol: Protocol, options: Options): string {
-  return revisionOf([protocol.name, protocol.version, options]);
+/** @param members the pool: what the operator says of them counts where prompts hold it */
+export function protocolRevisionOf(
+  protocol: Protocol,
+  options: Options,
+  members: readonly Member[],
+): string {
+  const { name, version, showsDescriptions } = protocol;
+  const shown = members.map(({ alias, description }) => [alias, description]);
+  return revisionOf([name, version, options, ...(showsDescriptions ? [shown] : [])]);
 }
 
 /** The names and limits of a system besides what its pool and protocol say. */
@@ -89,7 +97,7 @@ export function makeSystem(
     ...traits,
     protocol,
     options,
-    protocolRevision: protocolRevisionOf(protocol, options),
+    protocolRevision: protocolRevisionOf(protocol, options, members),
     pool: {
       id: poolId,
       revision: revisionOf(members.map(({ alias, revision }) => [alias, revision])),

@@ -226,7 +226,7 @@ function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFr
     system: system.id,
     protocol: { name: system.protocol.name, version: system.protocol.version },
     protocolRevision: choices.options
-      ? protocolRevisionOf(system.protocol, options)
+      ? protocolRevisionOf(system.protocol, options, system.pool.members)
       : system.protocolRevision,
     pool: { id: system.pool.id, revision: system.pool.revision, size: system.pool.members.length },
     members,

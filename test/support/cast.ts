@@ -138,15 +138,16 @@ export function planOf(
   positions: readonly number[],
   more: Partial<Plan> = {},
 ): Plan {
+  const members = positions.map((position) => memberNamed(NAMES[position]!));
   return {
     v: 1,
     id: '0190b6a0-0000-7000-8000-000000000001',
     asked: 'consort/test',
     system: 'test',
     protocol: { name: protocol.name, version: protocol.version },
-    protocolRevision: protocolRevisionOf(protocol, options),
+    protocolRevision: protocolRevisionOf(protocol, options, members),
     pool: { id: 'pool', revision: 'r', size: NAMES.length },
-    members: positions.map((position) => memberNamed(NAMES[position]!)),
+    members,
     mask: positions.reduce((mask, position) => mask + 2 ** position, 0),
     options,
     budget: { calls: 1000, costMicros: null, deadlineMs: 20_000 },

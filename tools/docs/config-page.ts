@@ -1,21 +1,7 @@
 /** docs/reference/config.md, drawn from the schema of the configuration file. */
 import { Config } from '../../src/contract/config.ts';
+import { typeOf, type Schema } from './schema-type.ts';
 import { row } from './table.ts';
-
-/** What this page reads of a JSON schema. */
-interface Schema {
-  readonly type?: string;
-  readonly const?: string | number | boolean;
-  readonly default?: unknown;
-  readonly description?: string;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
-  readonly items?: Schema;
-  readonly anyOf?: readonly Schema[];
-  readonly minimum?: number;
-  readonly exclusiveMinimum?: number;
-  readonly maximum?: number;
-}
 
 interface Field {
   readonly path: string;
@@ -47,21 +33,6 @@ function* fieldsOf(schema: Schema, path: string, required: boolean): Generator<F
   }
   yield { path, schema, required };
   if (schema.items?.properties) yield* fieldsOf(schema.items, `${path}[]`, true);
-}
-
-function limits({ minimum, exclusiveMinimum, maximum }: Schema): string {
-  if (minimum !== undefined && maximum !== undefined) return `, ${minimum} to ${maximum}`;
-  if (minimum !== undefined) return `, at least ${minimum}`;
-  if (exclusiveMinimum !== undefined) return `, more than ${exclusiveMinimum}`;
-  return maximum === undefined ? '' : `, at most ${maximum}`;
-}
-
-function typeOf(schema: Schema): string {
-  if (schema.const !== undefined) return `\`${String(schema.const)}\``;
-  if (schema.anyOf) return schema.anyOf.map(typeOf).join(' or ');
-  if (schema.type === 'array')
-    return schema.items?.properties ? 'list' : `list of ${typeOf(schema.items ?? {})}`;
-  return `${schema.type ?? 'anything'}${limits(schema)}`;
 }
 
 function defaultOf({ schema, required }: Field): string {

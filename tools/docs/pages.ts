@@ -4,6 +4,7 @@ import { format, resolveConfig } from 'prettier';
 import { configPage } from './config-page.ts';
 import { errorsPage } from './errors-page.ts';
 import { metricsPage } from './metrics-page.ts';
+import { protocolsPage } from './protocols-page.ts';
 
 const REPOSITORY = resolve(import.meta.dirname, '../..');
 
@@ -17,6 +18,7 @@ export async function pages(): Promise<Page[]> {
     ['docs/reference/config.md', configPage()],
     ['docs/reference/errors.md', errorsPage()],
     ['docs/reference/metrics.md', metricsPage()],
+    ['docs/reference/protocols.md', protocolsPage()],
   ];
   return Promise.all(
     drawn.map(async ([name, text]) => {

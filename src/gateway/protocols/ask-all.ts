@@ -37,6 +37,7 @@ export interface Asking {
   readonly canReachClient: boolean;
   readonly speaks?: boolean;
   readonly tools?: boolean;
+  readonly confidence?: boolean;
 }
 
 export function callOf(task: Task, member: Member, asking: Asking): Call {
@@ -54,6 +55,7 @@ export function callOf(task: Task, member: Member, asking: Asking): Call {
     ...(asking.canReachClient &&
       task.responseFormat !== undefined && { responseFormat: task.responseFormat }),
     ...(asking.tools && task.tools && { tools: task.tools }),
+    ...(asking.confidence && { confidence: true }),
   };
 }
 

@@ -14,6 +14,7 @@ import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, isConstrained, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
+import { roleOrder } from './role-order.ts';
 import { roomFor } from './room.ts';
 import { answerAlone } from './single.ts';
 
@@ -30,15 +31,6 @@ const FuseOptions = Type.Object(
   { additionalProperties: false },
 );
 type FuseOptions = Static<typeof FuseOptions>;
-
-/** The coalition in the order in which its members are asked to take the role. */
-export function roleOrder(team: readonly Member[], preferred: readonly string[]): Member[] {
-  const rank = ({ alias }: Member) => {
-    const index = preferred.indexOf(alias);
-    return index === -1 ? preferred.length : index;
-  };
-  return team.toSorted((a, b) => rank(a) - rank(b));
-}
 
 function fusionBy(task: Task, drafts: readonly Contribution[], { random }: ProtocolContext) {
   return (member: Member) => {

@@ -65,6 +65,8 @@ export interface Protocol {
    * depend on the way that each run took.
    */
   readonly reuse: 'A' | 'B' | 'C' | 'D';
+  /** Whether prompts hold the members' descriptions: then these are part of the revision of a system's protocol. */
+  readonly showsDescriptions?: true;
   /**
    * Whether the order of the pool changes nothing but who fills a role or wins a declared tie: then the value of
    * a coalition does not depend on the order of its members when the ties are random.

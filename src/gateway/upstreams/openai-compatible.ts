@@ -5,6 +5,7 @@
 import { Pool, type Dispatcher } from 'undici';
 import type { Answer, Call, Exchange } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
+import type { Capabilities } from '../../contract/plan.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import { ChatReader } from './chat-reader.ts';
 import { labelFields } from './label-step.ts';
@@ -32,6 +33,13 @@ function wantedFields({ tokenIds, logprobs }: NonNullable<Call['wants']>): objec
   return { ...NEUTRAL, ...(tokenIds && { return_token_ids: true }), ...(logprobs && { logprobs: true }) };
 }
 
+/** Alternatives a token that tell how sure a member was. */
+const CONFIDENCE_LOGPROBS = 5;
+
+function confidenceFields({ logprobs = 0 }: Capabilities): object {
+  return logprobs > 0 ? { logprobs: true, top_logprobs: Math.min(logprobs, CONFIDENCE_LOGPROBS) } : {};
+}
+
 function bodyOf(call: Call, stream: boolean): string {
   const asked = call.extra?.['stream_options'];
   const streamOptions = { ...(typeof asked === 'object' ? asked : undefined), include_usage: true };
@@ -39,6 +47,7 @@ function bodyOf(call: Call, stream: boolean): string {
     ...call.extra,
     ...call.sampling,
     ...(call.wants && wantedFields(call.wants)),
+    ...(call.confidence && confidenceFields(call.member.capabilities)),
     model: call.member.model,
     messages: call.messages,
     ...(call.tools && { tools: call.tools }),
