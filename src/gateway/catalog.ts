@@ -71,11 +71,7 @@ export function optionsFor(protocol: Protocol, given: Options): Options {
 }
 
 /** @param members the pool: what the operator says of them counts where prompts hold it */
-export function protocolRevisionOf(
-  protocol: Protocol,
-  options: Options,
-  members: readonly Member[],
-): string {
+export function protocolRevisionOf(protocol: Protocol, options: Options, members: readonly Member[]): string {
   const { name, version, showsDescriptions } = protocol;
   const shown = members.map(({ alias, description }) => [alias, description]);
   return revisionOf([name, version, options, ...(showsDescriptions ? [shown] : [])]);
