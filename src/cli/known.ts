@@ -1,14 +1,21 @@
 /** The kinds that exist, for the checks of a configuration. */
 import type { Known } from '../config/check.ts';
-import { optionsFor } from '../gateway/catalog.ts';
+import type { SystemConfig } from '../contract/config.ts';
+import { checkNeeds, memberOf, optionsFor } from '../gateway/catalog.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
+
+const protocolOf = ({ protocol }: SystemConfig) => protocols.find(({ name }) => name === protocol);
 
 export const known: Known = {
   protocols: protocols.map(({ name }) => name),
   verifiers: verifiers.map(({ id }) => id),
   checkOptions(system) {
-    const protocol = protocols.find(({ name }) => name === system.protocol);
+    const protocol = protocolOf(system);
     if (protocol) optionsFor(protocol, system.options);
+  },
+  checkNeeds(system, models) {
+    const protocol = protocolOf(system);
+    if (protocol) checkNeeds(protocol, optionsFor(protocol, system.options), models.map(memberOf));
   },
 };

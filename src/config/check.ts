@@ -1,7 +1,7 @@
 /** Everything that a schema cannot say: names that must exist, options that a protocol must know. */
 import { Compile } from 'typebox/compile';
 import Value from 'typebox/value';
-import { Config, type SystemConfig } from '../contract/config.ts';
+import { Config, type ModelConfig, type SystemConfig } from '../contract/config.ts';
 import { ConsortError } from '../contract/errors.ts';
 import type { Problem } from './problem.ts';
 import { nameOf } from './secrets.ts';
@@ -12,6 +12,8 @@ export interface Known {
   readonly verifiers: readonly string[];
   /** @throws a catalogue error when the options do not fit the protocol, or name members outside the pool */
   readonly checkOptions: (system: SystemConfig, members: readonly string[]) => void;
+  /** @throws a catalogue error when a model of the pool cannot do what the protocol needs of it */
+  readonly checkNeeds: (system: SystemConfig, models: readonly ModelConfig[]) => void;
 }
 
 const schema = Compile(Config);
@@ -141,11 +143,19 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
   if (system.reward) oneOf('reward.verifier', system.reward.verifier, known.verifiers);
   if (pool) problems.push(...trainProblems(system, pool.members, config));
   if (!oneOf('protocol', system.protocol, known.protocols) || !pool) return problems;
-  try {
-    known.checkOptions(system, pool.members);
-  } catch (error) {
-    if (!ConsortError.is(error)) throw error;
-    problems.push({ path: `${path}.options`, message: error.message, remedy: error.remedy });
+  const models = config.models.filter(({ id }) => pool.members.includes(id));
+  const checks = [
+    ['options', () => known.checkOptions(system, pool.members)],
+    ['pool', () => known.checkNeeds(system, models)],
+  ] as const;
+  for (const [field, check] of checks) {
+    try {
+      check();
+    } catch (error) {
+      if (!ConsortError.is(error)) throw error;
+      problems.push({ path: `${path}.${field}`, message: error.message, remedy: error.remedy });
+      break;
+    }
   }
   return problems;
 }

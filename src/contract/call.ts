@@ -31,6 +31,27 @@ export interface LabelStep {
   readonly free?: true;
 }
 
+/**
+ * A question below the level of words: which tokens could come next, by their ids. The prompt is ids or a text as they
+ * stand (`/completions`), or, without one, the messages as the endpoint's chat template writes them.
+ */
+export interface TokenQuestion {
+  readonly prompt?: string | readonly number[];
+  /** How many of the likeliest tokens are wanted. */
+  readonly top: number;
+  /** Asks for the log-probabilities of these ids in the place of the likeliest. */
+  readonly ids?: readonly number[];
+  /** The one token that may come: what it says, and whether it ends the answer. */
+  readonly only?: number;
+}
+
+/** One token that has come, with its own log-probability and those that were asked for, before any temperature. */
+export interface TokenStep {
+  readonly id: number;
+  readonly logprob: number;
+  readonly others: ReadonlyMap<number, number>;
+}
+
 export interface Call {
   /** Stage and member, e.g. `round-2/alice`: stable over coalitions, so that calls can be shared and credited. */
   readonly slot: string;
@@ -52,6 +73,9 @@ export interface Call {
   readonly choose?: LabelStep;
   /** Whether the log-probabilities of the answer's tokens are wanted, where the endpoint can tell them. */
   readonly confidence?: boolean;
+  /** Goes on with the last message, which is the assistant's, as if there had been no break. */
+  readonly continues?: true;
+  readonly tokens?: TokenQuestion;
   /** What must come back with the words, for training: a server that does not know these fields may refuse the call. */
   readonly wants?: { readonly tokenIds: boolean; readonly logprobs: boolean };
 }
@@ -65,6 +89,8 @@ export interface Answer {
   readonly logprobs?: readonly unknown[];
   readonly tokenIds?: readonly number[];
   readonly promptTokenIds?: readonly number[];
+  /** What came of `tokens`. Its text may be empty: a token need not be a whole character. */
+  readonly steps?: readonly TokenStep[];
 }
 
 /** A call that gave no answer, and why. A protocol treats it as a missing member, never as text. */

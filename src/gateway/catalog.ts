@@ -70,6 +70,15 @@ export function optionsFor(protocol: Protocol, given: Options): Options {
   });
 }
 
+/** @throws `capability_missing` naming the protocol, the capability and the member */
+export function checkNeeds(protocol: Protocol, options: Options, members: readonly Member[]): void {
+  if (members.length < 2) return;
+  for (const need of protocol.needs?.(options) ?? []) {
+    const lacking = members.find(({ capabilities }) => !capabilities[need]);
+    if (lacking) throw new ConsortError('capability_missing', [protocol.name, need, lacking.alias]);
+  }
+}
+
 /** @param members the pool: what the operator says of them counts where prompts hold it */
 export function protocolRevisionOf(protocol: Protocol, options: Options, members: readonly Member[]): string {
   const { name, version, showsDescriptions } = protocol;

@@ -6,6 +6,7 @@ import { ConsortError } from '../contract/errors.ts';
 import type { Budget, Plan } from '../contract/plan.ts';
 import type { Task } from '../contract/task.ts';
 import {
+  checkNeeds,
   makeSystem,
   optionsFor,
   protocolRevisionOf,
@@ -213,6 +214,7 @@ function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFr
   const options = choices.options
     ? optionsFor(system.protocol, { ...system.options, ...choices.options })
     : system.options;
+  checkNeeds(system.protocol, options, members);
   const budget = budgetOf(system, choices.budget, parts.maxStreamMs);
   const shape = system.protocol.describe(options, members.length);
   if (shape.calls > budget.calls) {

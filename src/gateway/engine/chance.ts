@@ -29,6 +29,7 @@ export function callSeed(plan: Plan, call: Call): number {
     call.sampling,
     call.sample,
     plan.replicate,
+    ...(call.tokens ? [call.tokens] : []),
   ];
   return createHash('sha256').update(JSON.stringify(material)).digest().readUInt32BE(0) >>> 1;
 }

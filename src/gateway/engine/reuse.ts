@@ -24,6 +24,8 @@ export function callKey(call: Call, replicate: number): string {
     confidence,
     extra,
     wants,
+    call.continues,
+    call.tokens,
   ]);
 }
 

@@ -7,7 +7,7 @@ import type { TObject } from 'typebox';
 import type { Answer, Ask } from '../../contract/call.ts';
 import type { Random } from '../../contract/capabilities.ts';
 import type { Part } from '../../contract/part.ts';
-import type { Member } from '../../contract/plan.ts';
+import type { Capabilities, Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 
 /** What remains of the run's budget. */
@@ -72,6 +72,9 @@ export interface Protocol {
    * a coalition does not depend on the order of its members when the ties are random.
    */
   readonly symmetric: (options: Options) => boolean;
+  /** What every member's endpoint must be able to do where there is more than one: else the plan is refused. */
+  readonly needs?: (options: Options) => readonly (keyof Capabilities)[];
+  /** Where the number of calls depends on the text: the most that it can take. */
   readonly describe: (options: Options, members: number) => Shape;
   /** `team` is the coalition in the pool's order: the first is the first choice for every role. */
   readonly run: (
@@ -91,14 +94,16 @@ export function defineProtocol<O extends object>(definition: {
     ? (options: O, members: number) => Shape
     : K extends 'symmetric'
       ? (options: O) => boolean
-      : K extends 'run'
-        ? (
-            task: Task,
-            team: readonly Member[],
-            options: O,
-            context: ProtocolContext,
-          ) => AsyncGenerator<Part, Answer>
-        : Protocol[K];
+      : K extends 'needs'
+        ? (options: O) => readonly (keyof Capabilities)[]
+        : K extends 'run'
+          ? (
+              task: Task,
+              team: readonly Member[],
+              options: O,
+              context: ProtocolContext,
+            ) => AsyncGenerator<Part, Answer>
+          : Protocol[K];
 }): Protocol {
   return definition as Protocol;
 }

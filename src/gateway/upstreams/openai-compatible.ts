@@ -3,16 +3,18 @@
  * Undici's dispatch with a handler of our own: no fetch and no web streams, they cost several times as much.
  */
 import { Pool, type Dispatcher } from 'undici';
-import type { Answer, Call, Exchange } from '../../contract/call.ts';
+import type { Answer, Exchange } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
-import type { Capabilities } from '../../contract/plan.ts';
 import { ConsortError } from '../../contract/errors.ts';
+import type { Part } from '../../contract/part.ts';
 import { ChatReader } from './chat-reader.ts';
-import { labelFields } from './label-step.ts';
+import { CompletionReader } from './completion-reader.ts';
 import { OPENAI_PROBES } from './openai-probes.ts';
 import { probeWith } from './probe.ts';
+import { isCompletion, requestOf } from './request-body.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { SseDecoder } from './sse-decoder.ts';
+import { stepsOf } from './token-steps.ts';
 import { bodyText, statusError } from './upstream-error.ts';
 import type { Dialect, Upstream } from './upstream.ts';
 
@@ -23,47 +25,12 @@ const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** How long a connection may stay open after [DONE]. */
 const LINGER_MS = 5_000;
 
-/**
- * Asks vLLM for token ids and log-probs. It would take sampling defaults from the model's generation_config.json,
- * and a trainer knows no distribution but the model's own, so its further knobs are set to do nothing.
- */
-const NEUTRAL = { top_k: -1, min_p: 0, repetition_penalty: 1 };
-
-function wantedFields({ tokenIds, logprobs }: NonNullable<Call['wants']>): object {
-  return { ...NEUTRAL, ...(tokenIds && { return_token_ids: true }), ...(logprobs && { logprobs: true }) };
-}
-
-/** Alternatives a token that tell how sure a member was. */
-const CONFIDENCE_LOGPROBS = 5;
-
-function confidenceFields({ logprobs = 0 }: Capabilities): object {
-  return logprobs > 0 ? { logprobs: true, top_logprobs: Math.min(logprobs, CONFIDENCE_LOGPROBS) } : {};
-}
-
-function bodyOf(call: Call, stream: boolean): string {
-  const asked = call.extra?.['stream_options'];
-  const streamOptions = { ...(typeof asked === 'object' ? asked : undefined), include_usage: true };
-  return JSON.stringify({
-    ...call.extra,
-    ...call.sampling,
-    ...(call.wants && wantedFields(call.wants)),
-    ...(call.confidence && confidenceFields(call.member.capabilities)),
-    model: call.member.model,
-    messages: call.messages,
-    ...(call.tools && { tools: call.tools }),
-    ...(call.responseFormat !== undefined && { response_format: call.responseFormat }),
-    ...(call.choose && labelFields(call.choose, call)),
-    stream,
-    stream_options: stream ? streamOptions : undefined,
-  });
-}
-
 /** One response as undici delivers it. Settles once; whoever settles it first wins. */
 class Response implements Dispatcher.DispatchHandler {
   readonly #done = Promise.withResolvers<Answer>();
   readonly #model: ModelConfig;
   readonly #exchange: Exchange;
-  readonly #reader: ChatReader;
+  readonly #reader: ChatReader | CompletionReader;
   #controller: Dispatcher.DispatchController | undefined;
   readonly #total: NodeJS.Timeout;
   #idle: NodeJS.Timeout | undefined;
@@ -80,16 +47,15 @@ class Response implements Dispatcher.DispatchHandler {
   constructor(model: ModelConfig, exchange: Exchange) {
     this.#model = model;
     this.#exchange = exchange;
-    this.#reader = new ChatReader({
-      alias: model.id,
-      slot: exchange.call.slot,
-      stream: exchange.stream,
-      redact: (text) => this.#redact(text),
-      emit: (part) => {
-        const wait = exchange.emit(part);
-        if (wait) this.#waits.push(wait);
-      },
-    });
+    const { call, stream } = exchange;
+    const redact = (text: string) => this.#redact(text);
+    const emit = (part: Part) => {
+      const wait = exchange.emit(part);
+      if (wait) this.#waits.push(wait);
+    };
+    this.#reader = isCompletion(call)
+      ? new CompletionReader({ alias: model.id, redact })
+      : new ChatReader({ alias: model.id, slot: call.slot, stream, redact, emit });
     const { totalMs, firstPartMs } = model.timeouts;
     this.#total = setTimeout(() => this.#silent(totalMs, 'whole call'), totalMs);
     if (exchange.stream) this.#arm(firstPartMs, 'first part');
@@ -224,8 +190,10 @@ class Response implements Dispatcher.DispatchHandler {
   /** After [DONE] the answer is complete, whatever the connection does. */
   #succeed(): void {
     const answer = this.#reader.answer();
+    const { tokens } = this.#exchange.call;
+    const steps = tokens && stepsOf(this.#model.id, answer);
     this.#settle();
-    this.#done.resolve(answer);
+    this.#done.resolve(steps ? { ...answer, steps } : answer);
   }
 
   #fail(error: Error): void {
@@ -259,7 +227,7 @@ function open(model: ModelConfig): Upstream {
     bodyTimeout: 0,
     keepAliveTimeout: 4_000,
   });
-  const path = `${url.pathname.replace(/\/$/, '')}/chat/completions${url.search}`;
+  const base = url.pathname.replace(/\/$/, '');
   const headers = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
@@ -269,7 +237,8 @@ function open(model: ModelConfig): Upstream {
     async send(exchange) {
       const { call, signal, stream } = exchange;
       signal.throwIfAborted();
-      const body = bodyOf(call, stream);
+      const { route, body } = requestOf(call, stream);
+      const path = `${base}${route}${url.search}`;
       const response = new Response(model, exchange);
       const leave = () => response.abort(ConsortError.from(signal.reason));
       signal.addEventListener('abort', leave, { once: true });
