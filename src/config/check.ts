@@ -12,7 +12,7 @@ export interface Known {
   readonly verifiers: readonly string[];
   /** @throws a catalogue error when the options do not fit the protocol, or name members outside the pool */
   readonly checkOptions: (system: SystemConfig, members: readonly string[]) => void;
-  /** @throws a catalogue error when a model of the pool cannot do what the protocol needs of it */
+  /** @throws a catalogue error when a model of the pool cannot do what the protocol needs, or is not described */
   readonly checkNeeds: (system: SystemConfig, models: readonly ModelConfig[]) => void;
 }
 

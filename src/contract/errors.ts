@@ -47,6 +47,11 @@ export const CATALOGUE = {
     'Use models of one tokenizer, or a protocol that works with words.',
   ),
   option_invalid: request(400, 'Option %s of protocol %s: %s', 'See docs/protocols.md for its options.'),
+  descriptions_missing: request(
+    400,
+    'Protocol %s shows what the members are good at, and no model of pool %s has a description',
+    'Say in models[].description what each is good at, and leave its name out.',
+  ),
   override_forbidden: request(
     403,
     'System %s does not let a request set consort.%s',

@@ -79,11 +79,18 @@ export function checkNeeds(protocol: Protocol, options: Options, members: readon
   }
 }
 
-/** @param members the pool: what the operator says of them counts where prompts hold it */
+/** @param members the pool: what the operator says of them and their prices count where prompts hold them */
 export function protocolRevisionOf(protocol: Protocol, options: Options, members: readonly Member[]): string {
-  const { name, version, showsDescriptions } = protocol;
+  const { name, version, showsDescriptions, showsPrices } = protocol;
   const shown = members.map(({ alias, description }) => [alias, description]);
-  return revisionOf([name, version, options, ...(showsDescriptions ? [shown] : [])]);
+  const prices = members.map(({ price }) => price);
+  return revisionOf([
+    name,
+    version,
+    options,
+    ...(showsDescriptions ? [shown] : []),
+    ...(showsPrices?.(options) ? [prices] : []),
+  ]);
 }
 
 /** The names and limits of a system besides what its pool and protocol say. */

@@ -97,6 +97,13 @@ t.test('every kind of problem names its place, what stands there and a remedy', 
     ],
     ['a model twice', { models: [model(), model()] }, 'models.ada', /used twice/, /own id/],
     [
+      'a router that would read nothing',
+      team({}, { protocol: 'route' }),
+      'systems.talk.pool',
+      /route.*no model of pool pair/,
+      /models\[\]\.description/,
+    ],
+    [
       'a pool twice',
       team({
         pools: [

@@ -1,6 +1,15 @@
 import t from 'tap';
+import type { Call } from '../../src/contract/call.ts';
+import { textOf } from '../../src/contract/chat.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
 import { protocolConformance, type Row } from '../conformance/protocol.ts';
+
+/** The router names the strongest of those that it is shown; the members' descriptions hold their names here. */
+const nameStrongest = (labels: readonly string[], { messages }: Call) => {
+  const prompt = messages.map(textOf).join('\n');
+  const lines = labels.map((label) => new RegExp(`^${label}\\. .*`, 'm').exec(prompt)?.[0].slice(3) ?? '');
+  return labels[lines.indexOf(lines.toSorted()[0] ?? '')] ?? '';
+};
 
 /**
  * What each protocol is run with besides its defaults: options whose code takes another way, and what the suite must
@@ -10,6 +19,11 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
   vote: [{}, { options: { samples: 3, ties: 'random' } }],
   debate: [{}, { options: { rounds: 1 } }, { options: { rounds: 3, ties: 'random' } }],
   fuse: [{}, { options: { fuserDrafts: false } }],
+  // Nothing is an answer before the one who was named speaks.
+  route: [
+    { pick: nameStrongest, answersFrom: Infinity },
+    { options: { showPrices: true }, pick: nameStrongest, answersFrom: Infinity },
+  ],
 };
 
 for (const protocol of protocols) {

@@ -126,7 +126,17 @@ async function perform(act: Act, exchange: Exchange): Promise<Answer> {
 export function memberNamed(alias: string): Member {
   const price = { inputMicros: 1_000_000, outputMicros: 2_000_000 };
   const provider = 'openai-compatible';
-  return { alias, model: alias, upstream: alias, provider, revision: 'r', price, capabilities: {} };
+  const description = `Good at what ${alias} is good at.`;
+  return {
+    alias,
+    model: alias,
+    upstream: alias,
+    provider,
+    revision: 'r',
+    price,
+    capabilities: {},
+    description,
+  };
 }
 
 export const NAMES = ['ada', 'bob', 'cyd', 'dan', 'eve'];

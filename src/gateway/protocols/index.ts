@@ -2,7 +2,8 @@
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
 import type { Protocol } from './protocol.ts';
+import { route } from './route.ts';
 import { single } from './single.ts';
 import { vote } from './vote.ts';
 
-export const protocols: readonly Protocol[] = [single, vote, debate, fuse];
+export const protocols: readonly Protocol[] = [single, vote, debate, fuse, route];

@@ -67,6 +67,8 @@ export interface Protocol {
   readonly reuse: 'A' | 'B' | 'C' | 'D';
   /** Whether prompts hold the members' descriptions: then these are part of the revision of a system's protocol. */
   readonly showsDescriptions?: true;
+  /** Whether, with these options, prompts hold the members' prices, which then are part of it, too. */
+  readonly showsPrices?: (options: Options) => boolean;
   /**
    * Whether the order of the pool changes nothing but who fills a role or wins a declared tie: then the value of
    * a coalition does not depend on the order of its members when the ties are random.
@@ -92,7 +94,7 @@ export interface Protocol {
 export function defineProtocol<O extends object>(definition: {
   readonly [K in keyof Protocol]: K extends 'describe'
     ? (options: O, members: number) => Shape
-    : K extends 'symmetric'
+    : K extends 'symmetric' | 'showsPrices'
       ? (options: O) => boolean
       : K extends 'needs'
         ? (options: O) => readonly (keyof Capabilities)[]
