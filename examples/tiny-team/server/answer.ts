@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import type { Token } from 'node-llama-cpp';
 import type { ChatRequest } from './chat-request.ts';
 import { generate, type Step } from './generate.ts';
-import { RequestError } from './request-error.ts';
+import { badField, RequestError } from './request-error.ts';
 import { seededChance } from './sample.ts';
 import { SpokenText } from './spoken-text.ts';
 import { contextSize, type TinyModel } from './tiny-model.ts';
@@ -19,7 +19,9 @@ export interface Delta {
 export type Emit = (delta: Delta) => void;
 
 export function promptOf(model: TinyModel, request: ChatRequest): Token[] {
-  const prompt = model.prompt(request.turns);
+  const prompt = model.prompt(request.turns, request);
+  const odd = request.logprobTokenIds?.find((token) => !model.knows(token));
+  if (odd !== undefined) throw badField('logprob_token_ids', odd, `token ids that ${model.id} has`);
   if (prompt.length < contextSize) return prompt;
   const message = `messages hold ${prompt.length} tokens; ${model.id} reads fewer than ${contextSize}`;
   throw new RequestError(400, 'context_length_exceeded', message, 'messages');

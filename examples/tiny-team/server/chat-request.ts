@@ -1,4 +1,5 @@
 /** A Chat Completions body, checked field by field. Fields that this server has no use for are ignored. */
+import type { Token } from 'node-llama-cpp';
 import { badField } from './request-error.ts';
 
 export type Role = 'system' | 'user' | 'assistant';
@@ -21,7 +22,15 @@ export interface ChatRequest {
   includeUsage: boolean;
   logprobs: boolean;
   topLogprobs: number;
+  /** Which tokens' log-probabilities are shown in the place of the likeliest. */
+  logprobTokenIds: Token[] | undefined;
+  /** Whether tokens are named by their ids. */
+  tokensAsIds: boolean;
   returnTokenIds: boolean;
+  /** Whether the reply goes on with the last turn. */
+  continues: boolean;
+  /** Whether the prompt ends with the opening of the reply. */
+  opensReply: boolean;
 }
 
 export type Fields = Record<string, unknown>;
@@ -42,6 +51,12 @@ export function chatRequest(body: unknown): ChatRequest {
   const topLogprobs = number(body, 'top_logprobs', { from: 0, to: 20, whole: true }) ?? 0;
   if (topLogprobs > 0 && !logprobs)
     throw badField('top_logprobs', topLogprobs, 'logprobs to be true as well');
+  const logprobTokenIds = tokenIds(body, 'logprob_token_ids');
+  if (logprobTokenIds && !logprobs)
+    throw badField('logprob_token_ids', logprobTokenIds, 'logprobs to be true as well');
+  const continues = flag(body, 'continue_final_message');
+  if (continues && body['add_generation_prompt'] === true)
+    throw badField('add_generation_prompt', true, 'false where continue_final_message is true');
   const limit = { from: 1, to: Number.MAX_SAFE_INTEGER, whole: true };
   return {
     model: body['model'],
@@ -60,7 +75,11 @@ export function chatRequest(body: unknown): ChatRequest {
     includeUsage: isFields(body['stream_options']) && flag(body['stream_options'], 'include_usage'),
     logprobs,
     topLogprobs,
+    logprobTokenIds,
+    tokensAsIds: flag(body, 'return_tokens_as_token_ids'),
     returnTokenIds: flag(body, 'return_token_ids'),
+    continues,
+    opensReply: !continues && flag({ add_generation_prompt: true, ...body }, 'add_generation_prompt'),
   };
 }
 
@@ -111,6 +130,17 @@ export function flag(body: Fields, field: string): boolean {
   const value = body[field] ?? false;
   if (typeof value !== 'boolean') throw badField(field, value, 'true or false');
   return value;
+}
+
+export function tokenIds(body: Fields, field: string): Token[] | undefined {
+  const value = body[field] ?? undefined;
+  if (value === undefined || isTokens(value)) return value;
+  throw badField(field, value, 'a list of token ids, not empty');
+}
+
+export function isTokens(value: unknown): value is Token[] {
+  const isToken = (id: unknown): boolean => Number.isSafeInteger(id) && Number(id) >= 0;
+  return Array.isArray(value) && value.length > 0 && value.every(isToken);
 }
 
 export function refuse(body: Fields, field: string, expected: string): void {

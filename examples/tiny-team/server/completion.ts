@@ -1,15 +1,18 @@
 /**
- * `/v1/completions` as far as vLLM's clients use it to look into a model: a prompt as text or token ids, the
- * log-probabilities of its own tokens, and what the model says after it. Whole answers only.
+ * `/v1/completions` as far as vLLM's clients use it to look into a model: a prompt as text or token ids, what the model
+ * says after it, and the log-probabilities of either. Whole answers only.
  */
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Token } from 'node-llama-cpp';
-import { isFields, number, refuse, stops, type Fields } from './chat-request.ts';
-import { generate } from './generate.ts';
+import { flag, isFields, isTokens, number, stops, tokenIds, type Fields } from './chat-request.ts';
+import { generate, type Step } from './generate.ts';
 import { badField, RequestError } from './request-error.ts';
 import { logprobOf, seededChance, type Distribution } from './sample.ts';
 import { SpokenText } from './spoken-text.ts';
 import { contextSize, type TinyModel } from './tiny-model.ts';
+
+/** Tokens of the prompt that a character can begin in and end after. */
+const unfinished = 8;
 
 interface CompletionRequest {
   model: string;
@@ -19,7 +22,14 @@ interface CompletionRequest {
   topP: number;
   seed: number | undefined;
   stop: string[];
-  /** How many of the likeliest tokens each position of the prompt shows besides its own; undefined shows none. */
+  /** How many of the likeliest tokens each place of the answer shows besides its own; undefined shows none. */
+  logprobs: number | undefined;
+  /** Which tokens are shown in the place of the likeliest. */
+  logprobTokenIds: Token[] | undefined;
+  tokensAsIds: boolean;
+  returnTokenIds: boolean;
+  allowed: Token[] | undefined;
+  /** As `logprobs`, for the places of the prompt. */
   promptLogprobs: number | undefined;
 }
 
@@ -27,8 +37,11 @@ export function completionRequest(body: unknown): CompletionRequest {
   if (!isFields(body)) throw badField('body', body, 'a JSON object');
   if (typeof body['model'] !== 'string') throw badField('model', body['model'], 'the id of a model');
   if (body['stream'] === true) throw badField('stream', true, 'false: only the chat route streams');
-  refuse(body, 'logprobs', 'nothing: ask for prompt_logprobs, or the chat route');
   const whole = { from: Number.MIN_SAFE_INTEGER, to: Number.MAX_SAFE_INTEGER, whole: true };
+  const logprobs = number(body, 'logprobs', { from: 0, to: 20, whole: true });
+  const logprobTokenIds = tokenIds(body, 'logprob_token_ids');
+  if (logprobTokenIds && logprobs === undefined)
+    throw badField('logprob_token_ids', logprobTokenIds, 'logprobs to be set as well');
   return {
     model: body['model'],
     prompt: promptOf(body),
@@ -37,14 +50,18 @@ export function completionRequest(body: unknown): CompletionRequest {
     topP: number(body, 'top_p', { from: 0, to: 1 }) ?? 1,
     seed: number(body, 'seed', whole),
     stop: stops(body['stop']),
+    logprobs,
+    logprobTokenIds,
+    tokensAsIds: flag(body, 'return_tokens_as_token_ids'),
+    returnTokenIds: flag(body, 'return_token_ids'),
+    allowed: tokenIds(body, 'allowed_token_ids'),
     promptLogprobs: number(body, 'prompt_logprobs', { from: 0, to: 20, whole: true }),
   };
 }
 
 function promptOf({ prompt }: Fields): string | Token[] {
   if (typeof prompt === 'string' && prompt !== '') return prompt;
-  const isToken = (id: unknown): id is Token => Number.isSafeInteger(id) && Number(id) >= 0;
-  if (Array.isArray(prompt) && prompt.length > 0 && prompt.every(isToken)) return prompt;
+  if (isTokens(prompt)) return prompt;
   throw badField('prompt', prompt, 'a text or a list of token ids, not empty');
 }
 
@@ -58,19 +75,28 @@ export async function complete(
     const message = `prompt holds ${prompt.length} tokens; ${model.id} reads fewer than ${contextSize}`;
     throw new RequestError(400, 'context_length_exceeded', message, 'prompt');
   }
-  const odd = prompt.find((token) => !model.knows(token));
-  if (odd !== undefined) throw badField('prompt', odd, `token ids that ${model.id} has`);
-  const { promptLogprobs: top } = request;
+  const { logprobTokenIds, allowed, promptLogprobs: top } = request;
+  for (const [field, ids] of Object.entries({
+    prompt,
+    logprob_token_ids: logprobTokenIds,
+    allowed_token_ids: allowed,
+  })) {
+    const odd = ids?.find((token) => !model.knows(token));
+    if (odd !== undefined) throw badField(field, odd, `token ids that ${model.id} has`);
+  }
   const distributions = top === undefined ? undefined : await model.distributionsAfter(prompt, signal);
   const said = await speak(model, prompt, request, signal);
   const choice = {
     index: 0,
     text: said.text,
-    logprobs: null,
+    logprobs: request.logprobs === undefined ? null : shown(model, said.steps, request),
     finish_reason: said.finish,
     prompt_logprobs:
       distributions?.map((distribution, index) => position(model, prompt[index], distribution, top)) ?? null,
+    prompt_token_ids: request.returnTokenIds ? prompt : null,
+    token_ids: request.returnTokenIds ? said.steps.map(({ token }) => token) : null,
   };
+  const tokens = said.steps.length;
   return {
     id: `cmpl-${randomUUID()}`,
     object: 'text_completion',
@@ -79,9 +105,30 @@ export async function complete(
     choices: [choice],
     usage: {
       prompt_tokens: prompt.length,
-      completion_tokens: said.tokens,
-      total_tokens: prompt.length + said.tokens,
+      completion_tokens: tokens,
+      total_tokens: prompt.length + tokens,
     },
+  };
+}
+
+/** The lists of OpenAI's Completions, one entry a token. */
+function shown(
+  model: TinyModel,
+  steps: readonly Step[],
+  { logprobs, logprobTokenIds, tokensAsIds }: CompletionRequest,
+): object {
+  const name = (token: Token): string => (tokensAsIds ? `token_id:${token}` : model.text([token], true));
+  const tokens = steps.map(({ token }) => name(token));
+  let offset = 0;
+  return {
+    text_offset: tokens.map((token) => (offset += token.length) - token.length),
+    tokens,
+    token_logprobs: steps.map(({ token, distribution = new Map() }) => logprobOf(distribution, token)),
+    top_logprobs: steps.map(({ token, distribution = new Map() }) => {
+      const others = logprobTokenIds ?? [...distribution.keys()].slice(0, logprobs);
+      const entries = [token, ...others].map((each) => [name(each), logprobOf(distribution, each)]);
+      return Object.fromEntries(entries) as object;
+    }),
   };
 }
 
@@ -94,8 +141,7 @@ function position(
 ): object | null {
   if (token === undefined || !distribution) return null;
   const ids = [...distribution.keys()];
-  const shown = new Set([token, ...ids.slice(0, top)]);
-  const entries = [...shown].map((id) => {
+  const entries = [...new Set([token, ...ids.slice(0, top)])].map((id) => {
     const rank = 1 + ids.indexOf(id);
     const entry = {
       logprob: logprobOf(distribution, id),
@@ -110,21 +156,21 @@ function position(
 async function speak(
   model: TinyModel,
   prompt: readonly Token[],
-  { maxTokens, temperature, topP, seed, stop }: CompletionRequest,
+  { maxTokens, temperature, topP, seed, stop, logprobs, allowed }: CompletionRequest,
   signal: AbortSignal,
-): Promise<{ text: string; tokens: number; finish: 'stop' | 'length' }> {
-  const spoken = new SpokenText(model, stop);
+): Promise<{ text: string; steps: Step[]; finish: 'stop' | 'length' }> {
+  const spoken = new SpokenText(model, stop, prompt.slice(-unfinished));
   const chance = seededChance(seed ?? randomInt(2 ** 47));
-  const wanted = { maxTokens, temperature, topP, distribution: false };
+  const wanted = { maxTokens, temperature, topP, distribution: logprobs !== undefined, allowed };
   let text = '';
-  let tokens = 0;
-  if (maxTokens === 0) return { text, tokens, finish: 'length' };
-  for await (const { token } of generate(model, prompt, wanted, chance, signal)) {
-    tokens += 1;
-    if (model.isEnd(token)) return { text: text + spoken.rest(), tokens, finish: 'stop' };
-    const next = spoken.add(token);
+  const steps: Step[] = [];
+  if (maxTokens === 0) return { text, steps, finish: 'length' };
+  for await (const step of generate(model, prompt, wanted, chance, signal)) {
+    steps.push(step);
+    if (model.isEnd(step.token)) return { text: text + spoken.rest(), steps, finish: 'stop' };
+    const next = spoken.add(step.token);
     text += next.text;
-    if (next.stopped) return { text, tokens, finish: 'stop' };
+    if (next.stopped) return { text, steps, finish: 'stop' };
   }
-  return { text: text + spoken.rest(), tokens, finish: 'length' };
+  return { text: text + spoken.rest(), steps, finish: 'length' };
 }

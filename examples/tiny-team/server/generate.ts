@@ -1,12 +1,14 @@
 /** One choice, token by token. */
 import type { LlamaContextSequence, Token } from 'node-llama-cpp';
-import { sample, type Distribution, type Sampling } from './sample.ts';
+import { among, sample, type Distribution, type Sampling } from './sample.ts';
 import { contextSize, type TinyModel } from './tiny-model.ts';
 
 export interface Wanted extends Sampling {
   maxTokens: number | undefined;
   /** Whether each step should carry the distribution that its token was drawn from. */
   distribution: boolean;
+  /** The only tokens that may be drawn. */
+  allowed?: readonly Token[] | undefined;
 }
 
 export interface Step {
@@ -43,13 +45,13 @@ export async function* generate(
 async function* steps(
   sequence: LlamaContextSequence,
   prompt: readonly Token[],
-  { temperature, topP, maxTokens = contextSize, distribution: kept }: Wanted,
+  { temperature, topP, maxTokens = contextSize, distribution: kept, allowed }: Wanted,
   chance: () => number,
 ): AsyncGenerator<Step, void, void> {
   // Reading the distribution out costs a fifth of the speed, so a plain greedy call goes without.
   const plain = { topK: 0, topP: 1, minP: 0, yieldEogToken: true };
   const evaluation: Evaluation =
-    temperature > 0 || kept
+    temperature > 0 || kept || allowed
       ? sequence.evaluateWithMetadata([...prompt], { probabilities: true }, { ...plain, temperature: 1 })
       : sequence.evaluateWithMetadata([...prompt], {}, { ...plain, temperature: 0 });
   const limit = Math.min(maxTokens, contextSize - prompt.length);
@@ -59,7 +61,9 @@ async function* steps(
       const next = await evaluation.next(...replacement);
       if (next.done) return;
       const distribution = next.value.probabilities;
-      const token = distribution ? sample(distribution, { temperature, topP }, chance) : next.value.token;
+      const token = distribution
+        ? sample(among(distribution, allowed), { temperature, topP }, chance)
+        : next.value.token;
       replacement = [token];
       yield { token, ...(kept && distribution && { distribution }) };
     }

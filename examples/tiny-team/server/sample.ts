@@ -12,6 +12,16 @@ export function logprobOf(distribution: Distribution, token: Token): number {
   return probability > 0 ? Math.log(probability) : outOfReach;
 }
 
+/** The part of a distribution that may be drawn from; what is not allowed is out of reach. */
+export function among(distribution: Distribution, allowed: readonly Token[] | undefined): Distribution {
+  if (!allowed) return distribution;
+  const entries = allowed.map((token): [Token, number] => [
+    token,
+    distribution.get(token) ?? Number.MIN_VALUE,
+  ]);
+  return new Map(entries.toSorted(([, a], [, b]) => b - a));
+}
+
 export interface Sampling {
   temperature: number;
   topP: number;

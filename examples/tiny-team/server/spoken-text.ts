@@ -6,42 +6,53 @@ export class SpokenText {
   readonly #model: TinyModel;
   readonly #stops: readonly string[];
   readonly #tokens: Token[] = [];
-  #sent = 0;
+  readonly #start: number;
+  #sent: number;
 
-  constructor(model: TinyModel, stops: readonly string[]) {
+  /** @param before the end of the prompt: a character that began there is finished here */
+  constructor(model: TinyModel, stops: readonly string[], before: readonly Token[] = []) {
     this.#model = model;
     this.#stops = stops;
+    this.#tokens.push(...before);
+    this.#sent = whole(model.text(before)).length;
+    this.#start = this.#sent;
   }
 
   /** What can be said now that `token` has come, and whether a stop string is complete. */
   add(token: Token): { text: string; stopped: boolean } {
     this.#tokens.push(token);
-    const whole = this.#model.text(this.#tokens);
-    const cut = Math.min(...this.#stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0));
-    if (Number.isFinite(cut)) return { text: this.#upTo(whole, cut), stopped: true };
-    return { text: this.#upTo(whole, whole.length - this.#unsure(whole)), stopped: false };
+    const text = this.#model.text(this.#tokens);
+    const cuts = this.#stops.map((stop) => text.indexOf(stop, this.#start));
+    const cut = Math.min(...cuts.filter((at) => at >= 0));
+    if (Number.isFinite(cut)) return { text: this.#upTo(text, cut), stopped: true };
+    return { text: this.#upTo(text, text.length - this.#unsure(text)), stopped: false };
   }
 
-  /** What was held back because it might have become a stop string. */
+  /** What was held back because it might have become a stop string; a character without its end is never said. */
   rest(): string {
-    const whole = this.#model.text(this.#tokens);
-    return this.#upTo(whole, whole.length);
+    const text = whole(this.#model.text(this.#tokens));
+    return this.#upTo(text, text.length);
   }
 
-  #upTo(whole: string, end: number): string {
+  #upTo(text: string, end: number): string {
     const start = this.#sent;
     this.#sent = Math.max(start, end);
-    return whole.slice(start, end);
+    return text.slice(start, end);
   }
 
-  /** The length of the end of `whole` that a next token could still change or make a stop string of. */
-  #unsure(whole: string): number {
-    if (whole.endsWith('\uFFFD')) return 1;
+  /** The length of the end of `text` that a next token could still change or make a stop string of. */
+  #unsure(text: string): number {
+    if (text.endsWith('\uFFFD')) return text.length - whole(text).length;
     const longest = Math.max(0, ...this.#stops.map((stop) => stop.length - 1));
-    for (let length = Math.min(longest, whole.length); length > 0; length -= 1) {
-      const end = whole.slice(-length);
+    for (let length = Math.min(longest, text.length - this.#start); length > 0; length -= 1) {
+      const end = text.slice(-length);
       if (this.#stops.some((stop) => stop.startsWith(end))) return length;
     }
     return 0;
   }
+}
+
+/** Without a character at the end that has not all of its bytes. */
+function whole(text: string): string {
+  return text.replace(/\uFFFD+$/, '');
 }

@@ -20,6 +20,12 @@ export interface Lora {
   parent: string;
 }
 
+/** How a prompt ends: inside its last turn, or with the opening of the next. */
+export interface Ending {
+  continues: boolean;
+  opensReply: boolean;
+}
+
 type Take = (sequence: LlamaContextSequence) => void;
 
 export class TinyModel {
@@ -110,14 +116,14 @@ export class TinyModel {
    * The prompt as the chat template writes it. What a turn says is encoded as plain text, so that a text with
    * `<|end|>` in it cannot pass for a turn of its own.
    */
-  prompt(turns: readonly Turn[]): Token[] {
+  prompt(turns: readonly Turn[], { continues, opensReply }: Ending): Token[] {
     const mark = (name: string): Token[] => this.#model.tokenize(`<|${name}|>`, true);
-    const written = turns.flatMap(({ role, content }) => [
+    const written = turns.flatMap(({ role, content }, index) => [
       ...mark(role),
       ...this.#model.tokenize(content),
-      ...mark('end'),
+      ...(continues && index === turns.length - 1 ? [] : mark('end')),
     ]);
-    return [...written, ...mark('assistant')];
+    return opensReply ? [...written, ...mark('assistant')] : written;
   }
 
   /** A text as it stands, without a template. */

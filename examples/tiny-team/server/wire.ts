@@ -90,15 +90,17 @@ export class Wire {
 
   /** Of the distribution at temperature 1, whatever temperature the token was drawn at. */
   #logprob({ token, distribution = new Map() }: Step): object {
-    const top = [...distribution].slice(0, this.#request.topLogprobs);
+    const { topLogprobs, logprobTokenIds } = this.#request;
+    const likeliest = [...distribution.keys()].slice(0, topLogprobs);
+    const top = logprobTokenIds ? new Set([token, ...logprobTokenIds]) : likeliest;
     return {
       ...this.#entry(token, distribution),
-      top_logprobs: top.map(([other]) => this.#entry(other, distribution)),
+      top_logprobs: [...top].map((other) => this.#entry(other, distribution)),
     };
   }
 
   #entry(token: Token, distribution: Distribution): object {
-    const text = this.#model.text([token], true);
+    const text = this.#request.tokensAsIds ? `token_id:${token}` : this.#model.text([token], true);
     return { token: text, logprob: logprobOf(distribution, token), bytes: [...Buffer.from(text)] };
   }
 }
