@@ -70,6 +70,8 @@ export interface Call {
   /** The client's format constraint and tools, only on calls whose output can reach the client. */
   readonly tools?: readonly unknown[];
   readonly responseFormat?: unknown;
+  /** How many alternatives a token the client wants to see; absent when it wants no log-probabilities. */
+  readonly topLogprobs?: number;
   readonly choose?: LabelStep;
   /** Whether the log-probabilities of the answer's tokens are wanted, where the endpoint can tell them. */
   readonly confidence?: boolean;

@@ -7,6 +7,8 @@ export const Task = Type.Object({
   sampling: Sampling,
   tools: Type.Optional(Type.Array(Type.Unknown())),
   responseFormat: Type.Optional(Type.Unknown()),
+  /** How many alternatives a token the client wants to see; absent when it wants no log-probabilities. */
+  topLogprobs: Type.Optional(Type.Integer({ minimum: 0, maximum: 20 })),
   choices: Type.Optional(Type.Record(Type.String(), Type.String())),
   gold: Type.Optional(Type.Unknown()),
   verifier: Type.Optional(Type.String()),

@@ -50,7 +50,7 @@ export class Metrics {
   readonly registry = new Registry();
   readonly #requests = this.#tallied(
     'consort_requests_total',
-    'Requests that ran a plan, by how they ended.',
+    'Runs of a plan that clients asked for, by how they ended; each choice of `n` is one.',
     ['pool', 'protocol', 'outcome'],
   );
   readonly #rejected = this.#counter(

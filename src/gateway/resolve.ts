@@ -1,7 +1,7 @@
 /** Decides: a model name and a request's extension become a plan and a task. Text of the user is never read. */
 import { createHash } from 'node:crypto';
 import type { NewId } from '../contract/capabilities.ts';
-import { Sampling, type ChatRequest, type RequestExtension } from '../contract/chat.ts';
+import type { ChatRequest, RequestExtension } from '../contract/chat.ts';
 import { ConsortError } from '../contract/errors.ts';
 import type { Budget, Plan } from '../contract/plan.ts';
 import type { Task } from '../contract/task.ts';
@@ -15,6 +15,7 @@ import {
   type System,
 } from './catalog.ts';
 import type { Protocol } from './protocols/protocol.ts';
+import { checkFields, taskOf } from './request-task.ts';
 
 /** Who asks. Without auth everyone is `anonymous` and may everything. */
 export interface Caller {
@@ -34,11 +35,10 @@ export interface ResolveParts {
 
 export interface Resolved {
   readonly system: System;
-  readonly plan: Plan;
+  /** One for each choice that the client asked for: replicates of the first, with ids of their own. */
+  readonly plans: readonly [Plan, ...Plan[]];
   readonly task: Task;
 }
-
-const SAMPLING_FIELDS = Object.keys(Sampling.properties);
 
 /** The parts of a resolver that outlives generations: each request is decided by the one that is current then. */
 export type ResolverParts = Omit<ResolveParts, 'catalog'> & { readonly catalog: () => Catalog };
@@ -56,7 +56,6 @@ export function createResolver(lasting: ResolverParts): (body: ChatRequest, call
     const system = findSystem(parts, body.model, caller);
     const extension = body.consort ?? {};
     checkExtension(parts, system, extension, caller);
-    if (!system.plain) checkFields(system, body);
     const id = parts.newId();
     // One seed for all calls would make a member's samples equal, so a team's seed is the plan's.
     const seed = String(extension.seed ?? (system.plain ? undefined : body.seed) ?? '');
@@ -71,7 +70,11 @@ export function createResolver(lasting: ResolverParts): (body: ChatRequest, call
     const identity = { id, seed, promptInstance: instance, tenant: caller.tenant };
     const cluster = extension.cluster ?? instance;
     const plan = { ...frame, ...identity, cluster, asked: body.model };
-    return { system, plan, task: taskOf(system, body, extension) };
+    if (!system.plain) checkFields(system, plan.members, body);
+    const more = Array.from({ length: system.plain ? 0 : (body.n ?? 1) - 1 }, (_, index) => {
+      return { ...plan, id: parts.newId(), replicate: index + 1 };
+    });
+    return { system, plans: [plan, ...more], task: taskOf(system, body, extension) };
   };
 }
 
@@ -130,61 +133,6 @@ function checkExtension(
       param: 'consort.verifier',
     });
   }
-}
-
-/** What a team cannot honour is refused by name, never dropped. */
-function checkFields(system: System, body: ChatRequest): void {
-  const refuse = (field: string, value: unknown) => {
-    const what = `protocol ${system.protocol.name}`;
-    throw new ConsortError('not_supported', [field, JSON.stringify(value), what], { param: field });
-  };
-  if ((body.n ?? 1) > 1) refuse('n', body.n);
-  if (body.tools?.length && !system.protocol.tools) refuse('tools', body.tools.length);
-  if (body.logprobs) refuse('logprobs', true);
-  for (const [field, neutral] of NOT_FOR_TEAMS) {
-    const value = body[field] ?? undefined;
-    if (value !== undefined && !neutral.includes(JSON.stringify(value))) refuse(field, value);
-  }
-}
-
-/** Fields that change what one model does and cannot be handed through a team, with their values that ask nothing. */
-const NOT_FOR_TEAMS: readonly (readonly [string, readonly string[]])[] = Object.entries({
-  audio: [],
-  function_call: ['"auto"', '"none"'],
-  functions: ['[]'],
-  logit_bias: ['{}'],
-  modalities: ['["text"]'],
-  tool_choice: ['"auto"'],
-});
-
-function taskOf(system: System, body: ChatRequest, extension: RequestExtension): Task {
-  const sampling: Record<string, unknown> = {};
-  for (const field of SAMPLING_FIELDS) {
-    if (body[field] !== undefined && body[field] !== null) sampling[field] = body[field];
-  }
-  const { reward } = system.config;
-  const gold = extension.gold;
-  const verifier = extension.verifier ?? (gold === undefined ? undefined : reward?.verifier);
-  const params = extension.params ?? (verifier && verifier === reward?.verifier ? reward.params : undefined);
-  return {
-    messages: body.messages,
-    sampling,
-    ...(body.tools && { tools: body.tools }),
-    ...(body.response_format !== undefined && { responseFormat: body.response_format }),
-    ...(system.plain && { passThrough: passThroughOf(body) }),
-    ...(gold !== undefined && { gold }),
-    ...(verifier !== undefined && { verifier }),
-    ...(params && { params }),
-    ...(extension.choices && { choices: extension.choices }),
-    ...(extension.task !== undefined && { label: extension.task }),
-    ...(extension.cluster !== undefined && { cluster: extension.cluster }),
-  };
-}
-
-/** The body as the client sent it, less what is ours. */
-function passThroughOf(body: ChatRequest): Record<string, unknown> {
-  const { consort: _consort, stream: _stream, messages: _messages, ...rest } = body;
-  return rest;
 }
 
 /** Names and numbers of one run that do not come from the system. */

@@ -87,6 +87,8 @@ export class Shadow {
     const settings = this.#parts.settingsOf(plan.system);
     if (!settings || plan.design !== 'live' || task.gold === undefined || task.verifier === undefined)
       return undefined;
+    // The first choice stands for all: they have one prompt.
+    if (plan.replicate > 0) return undefined;
     const isWholeTeam = plan.members.length === plan.pool.size;
     if (!isWholeTeam || task.tools?.length) return undefined;
     const uniform = (what: string) =>

@@ -9,8 +9,8 @@ import { ConsortError } from '../../contract/errors.ts';
 import { untilAborted } from './abort.ts';
 
 export function callKey(call: Call, replicate: number): string {
-  const { member, messages, sampling, sample, tools, responseFormat, choose, confidence, extra, wants } =
-    call;
+  const { member, messages, sampling, sample, tools, responseFormat, topLogprobs } = call;
+  const { choose, confidence, extra, wants } = call;
   return JSON.stringify([
     member.alias,
     member.revision,
@@ -20,6 +20,7 @@ export function callKey(call: Call, replicate: number): string {
     sampling,
     tools,
     responseFormat,
+    topLogprobs,
     choose,
     confidence,
     extra,

@@ -31,8 +31,8 @@ export interface Asking {
   readonly reads?: readonly string[];
   readonly sample?: number;
   /**
-   * Whether the output can become the client's answer. Only then do format constraints and stop strings apply;
-   * a draft that others read is better without them.
+   * Whether the output can become the client's answer. Only then do format constraints and stop strings apply, and
+   * the client's wish for log-probabilities; a draft that others read is better without them.
    */
   readonly canReachClient: boolean;
   readonly speaks?: boolean;
@@ -54,6 +54,7 @@ export function callOf(task: Task, member: Member, asking: Asking): Call {
     speaks: asking.speaks ?? false,
     ...(asking.canReachClient &&
       task.responseFormat !== undefined && { responseFormat: task.responseFormat }),
+    ...(asking.canReachClient && task.topLogprobs !== undefined && { topLogprobs: task.topLogprobs }),
     ...(asking.tools && task.tools && { tools: task.tools }),
     ...(asking.confidence && { confidence: true }),
   };
@@ -207,6 +208,7 @@ export async function* speak(
 export function* wholeAnswer(slot: string, answer: Answer): Generator<Part, Answer> {
   const at = { slot, choice: 0 };
   if (answer.message.reasoning) yield { type: 'reasoning-delta', ...at, text: answer.message.reasoning };
+  if (answer.logprobs) yield { type: 'logprobs-delta', ...at, content: answer.logprobs };
   yield { type: 'text-delta', ...at, text: answer.message.text };
   yield { type: 'finish', ...at, reason: answer.finishReason };
   return answer;

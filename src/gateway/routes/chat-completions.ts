@@ -1,9 +1,8 @@
 /** POST /v1/chat/completions: one run, encoded as a stream or as a body. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { RunResult } from '../../contract/capabilities.ts';
 import { ChatRequest } from '../../contract/chat.ts';
-import { ConsortError } from '../../contract/errors.ts';
 import type { Part } from '../../contract/part.ts';
+import { runChoices, type Choices } from '../choices.ts';
 import type { GatewayParts } from '../ports.ts';
 import type { Resolved } from '../resolve.ts';
 import { chatBody } from '../wire/chat-body.ts';
@@ -42,8 +41,21 @@ export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void
 
 type ChatCall = FastifyRequest<{ Body: ChatRequest }>;
 
-function outcomeHeaders({ plan }: Resolved, { id }: ChatCall): Record<string, string> {
-  return { 'x-consort-outcome': plan.id, 'x-consort-system': plan.system, 'x-request-id': id };
+function outcomeHeaders({ plans, system }: Resolved, { id }: ChatCall): Record<string, string> {
+  const outcomes = plans.map((plan) => plan.id).join(', ');
+  return { 'x-consort-outcome': outcomes, 'x-consort-system': system.id, 'x-request-id': id };
+}
+
+/** What every answer to this request says of itself, in whatever form. */
+function answerOptions(parts: GatewayParts, { plans, task, system }: Resolved, { body }: ChatCall) {
+  return {
+    id: `chatcmpl-${plans[0].id}`,
+    model: body.model,
+    created: Math.floor(parts.clock.now() / 1000),
+    trace: body.consort?.trace === true,
+    topLogprobs: task.topLogprobs,
+    ...(system.simulated && { fingerprint: 'sim-pool/1' }),
+  };
 }
 
 async function whole(
@@ -53,17 +65,22 @@ async function whole(
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<void> {
-  const { plan, task, system } = resolved;
+  const { plans, task, system } = resolved;
   let raw: string | undefined;
   const emit = (part: Part) => {
     if (part.raw !== undefined) raw = part.raw;
   };
-  const trace = request.body.consort?.trace === true;
-  const result = await parts.run(plan, task, { emit, signal, stream: false, trace: false });
+  const options = answerOptions(parts, resolved, request);
+  const { results, error } = await runChoices(parts.run, plans, task, {
+    emit,
+    signal,
+    stream: false,
+    trace: false,
+  });
   if (reply.raw.destroyed) return;
   void reply.headers(outcomeHeaders(resolved, request));
-  if (!result.answer || result.error) throw result.error ?? new ConsortError('internal', ['no answer']);
-  const text = system.plain && raw !== undefined ? raw : chatBody(result.outcome, result.answer, trace);
+  if (error) throw error;
+  const text = system.plain && raw !== undefined ? raw : chatBody(results, options);
   await reply.type('application/json; charset=utf-8').send(text);
 }
 
@@ -75,9 +92,8 @@ async function streamed(
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<void> {
-  const { plan, task, system } = resolved;
-  const { body } = request;
-  const trace = body.consort?.trace === true;
+  const { plans, task, system } = resolved;
+  const options = answerOptions(parts, resolved, request);
   let chat: { stream: SseStream; writer: ChatStream } | undefined;
   const begin = () => {
     if (chat) return chat;
@@ -86,14 +102,10 @@ async function streamed(
     const headers = outcomeHeaders(resolved, request);
     const stream = new SseStream(reply.raw, { headers, heartbeatMs, stallMs: STALL_MS });
     const writer = new ChatStream(stream, {
-      id: `chatcmpl-${plan.id}`,
-      model: plan.asked,
-      created: Math.floor(parts.clock.now() / 1000),
-      includeUsage: body.stream_options?.include_usage === true,
-      trace,
+      ...options,
+      includeUsage: request.body.stream_options?.include_usage === true,
       // A simulated model has no bytes of its own to pass on.
       plain: system.plain && !system.simulated,
-      ...(plan.simulated && { fingerprint: 'sim-pool/1' }),
     });
     chat = { stream, writer };
     return chat;
@@ -101,19 +113,21 @@ async function streamed(
   if (!system.plain) begin();
   const timer = setTimeout(begin, STATUS_WAIT_MS);
   const emit = (part: Part) => begin().writer.write(part);
-  let result: RunResult;
+  let told: Choices;
   try {
-    result = await parts.run(plan, task, { emit, signal, stream: true, trace });
+    told = await runChoices(parts.run, plans, task, { emit, signal, stream: true, trace: options.trace });
   } finally {
     clearTimeout(timer);
   }
+  const { results, error, broken } = told;
   if (reply.raw.destroyed) return chat?.stream.end();
-  if (result.error && !chat) {
+  if (error && !chat) {
     void reply.headers(outcomeHeaders(resolved, request));
-    throw result.error;
+    throw error;
   }
   const { stream, writer } = begin();
-  if (result.error) writer.fail(result.error.toBody());
-  else writer.finish(result.outcome);
+  const outcomes = results.map(({ outcome }) => outcome);
+  if (error) writer.fail(error.toBody());
+  else writer.finish(outcomes, broken?.toBody());
   stream.end();
 }

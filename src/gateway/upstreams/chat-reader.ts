@@ -232,13 +232,14 @@ export class ChatReader {
   #choice(choice: Choice, emit: (part: Part) => void): void {
     const { slot } = this.#options;
     const index = choice.index ?? 0;
-    const said = choice.delta ?? choice.message;
-    if (said) this.#said(said, index, emit);
     const content = choice.logprobs?.content;
+    // Before the words that they belong to, so that whoever writes both can write them together.
     if (content?.length) {
       if (index === 0) this.#logprobs.push(...content);
       emit({ type: 'logprobs-delta', slot, choice: index, content });
     }
+    const said = choice.delta ?? choice.message;
+    if (said) this.#said(said, index, emit);
     if (index === 0 && choice.token_ids) this.#tokenIds.push(...choice.token_ids);
     if (!choice.finish_reason) return;
     // Some providers end a turn of tool calls with `stop`, and an agent then waits for ever.

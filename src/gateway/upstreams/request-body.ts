@@ -1,6 +1,5 @@
 /** A call as an OpenAI-compatible request: its route and its body. */
 import type { Call, TokenQuestion } from '../../contract/call.ts';
-import type { Capabilities } from '../../contract/plan.ts';
 import { labelFields } from './label-step.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -18,8 +17,13 @@ function wantedFields({ tokenIds, logprobs }: NonNullable<Call['wants']>): Field
 /** Alternatives a token that tell how sure a member was. */
 const CONFIDENCE_LOGPROBS = 5;
 
-function confidenceFields({ logprobs = 0 }: Capabilities): Fields {
-  return logprobs > 0 ? { logprobs: true, top_logprobs: Math.min(logprobs, CONFIDENCE_LOGPROBS) } : {};
+/** What the protocol wants is asked only of who is known to tell it; what the client wants, of all but who cannot. */
+function logprobFields({ confidence, topLogprobs, member }: Call): Fields {
+  const most = member.capabilities.logprobs;
+  const isAsked = topLogprobs !== undefined || (confidence && most !== undefined);
+  if (!isAsked || most === 0) return {};
+  const top = Math.min(most ?? Infinity, Math.max(topLogprobs ?? 0, confidence ? CONFIDENCE_LOGPROBS : 0));
+  return { logprobs: true, ...(top > 0 && { top_logprobs: top }) };
 }
 
 /** Tokens come back by their ids, as two of them may look alike (vLLM's `return_tokens_as_token_ids`). */
@@ -58,7 +62,7 @@ function chatFields(call: Call, stream: boolean): Fields {
     ...call.extra,
     ...call.sampling,
     ...(call.wants && wantedFields(call.wants)),
-    ...(call.confidence && confidenceFields(call.member.capabilities)),
+    ...logprobFields(call),
     ...(tokens && { ...tokenFields(tokens), logprobs: true, top_logprobs: tokens.top }),
     model: call.member.model,
     messages: call.messages,

@@ -1,7 +1,9 @@
 /** Chat Completions, whole: one JSON body. */
 import type { Answer } from '../../contract/call.ts';
 import type { Usage } from '../../contract/chat.ts';
+import type { RunResult } from '../../contract/capabilities.ts';
 import type { Outcome } from '../../contract/outcome.ts';
+import { logprobsBody } from './logprobs-body.ts';
 
 export interface UsageBody {
   prompt_tokens: number;
@@ -18,16 +20,7 @@ export function usageBody({ inputTokens, outputTokens }: Usage): UsageBody {
 }
 
 /** What a client that asked for a trace is shown of the run. */
-export function traceBody({
-  id,
-  plan,
-  calls,
-  intended,
-  realised,
-  absences,
-  costMicros,
-  durationMs,
-}: Outcome) {
+function traceBody({ id, plan, calls, intended, realised, absences, costMicros, durationMs }: Outcome) {
   return {
     outcome: id,
     system: plan.system,
@@ -53,30 +46,59 @@ export function traceBody({
   };
 }
 
-/** The body for a system's answer. `created` is in Unix seconds. */
-export function chatBody(outcome: Outcome, answer: Answer, trace: boolean): string {
-  const { message } = answer;
+/** The trace of one run, or one for each choice. */
+export function traceFields(outcomes: readonly Outcome[]): object {
+  const traces = outcomes.map(traceBody);
+  return traces.length === 1 ? { trace: traces[0] } : { traces };
+}
+
+export function totalUsage(outcomes: readonly Outcome[]): Usage {
+  return outcomes.reduce(
+    (sum, { usage }) => ({
+      inputTokens: sum.inputTokens + usage.inputTokens,
+      outputTokens: sum.outputTokens + usage.outputTokens,
+    }),
+    { inputTokens: 0, outputTokens: 0 },
+  );
+}
+
+export interface ChatBodyOptions {
+  readonly id: string;
+  readonly model: string;
+  /** Unix seconds. */
+  readonly created: number;
+  readonly trace: boolean;
+  readonly fingerprint?: string;
+  readonly topLogprobs?: number | undefined;
+}
+
+/** The body for a system's answers. */
+export function chatBody(results: readonly RunResult[], options: ChatBodyOptions): string {
+  const { id, model, created, trace, fingerprint, topLogprobs } = options;
+  const outcomes = results.map(({ outcome }) => outcome);
   return JSON.stringify({
-    id: `chatcmpl-${outcome.id}`,
+    id,
     object: 'chat.completion',
-    created: Math.floor(outcome.startedAt / 1000),
-    model: outcome.plan.asked,
-    choices: [
-      {
-        index: 0,
-        message: {
-          role: 'assistant',
-          content: message.text === '' && message.toolCalls ? null : message.text,
-          refusal: null,
-          ...(message.reasoning && { reasoning_content: message.reasoning }),
-          ...(message.toolCalls && { tool_calls: message.toolCalls }),
-        },
-        logprobs: answer.logprobs ? { content: answer.logprobs } : null,
-        finish_reason: answer.finishReason,
-      },
-    ],
-    usage: usageBody(outcome.usage),
-    ...(outcome.simulated && { system_fingerprint: 'sim-pool/1' }),
-    ...(trace && { consort: { trace: traceBody(outcome) } }),
+    created,
+    model,
+    choices: results.flatMap(({ answer }, index) => (answer ? choiceBody(answer, index, topLogprobs) : [])),
+    usage: usageBody(totalUsage(outcomes)),
+    system_fingerprint: fingerprint,
+    ...(trace && { consort: traceFields(outcomes) }),
   });
+}
+
+function choiceBody({ message, finishReason, logprobs }: Answer, index: number, topLogprobs?: number) {
+  return {
+    index,
+    message: {
+      role: 'assistant',
+      content: message.text === '' && message.toolCalls ? null : message.text,
+      refusal: null,
+      ...(message.reasoning && { reasoning_content: message.reasoning }),
+      ...(message.toolCalls && { tool_calls: message.toolCalls }),
+    },
+    logprobs: logprobsBody(logprobs, topLogprobs),
+    finish_reason: finishReason,
+  };
 }

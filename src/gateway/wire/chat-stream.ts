@@ -2,7 +2,8 @@
 import type { ErrorBody } from '../../contract/errors.ts';
 import type { Outcome } from '../../contract/outcome.ts';
 import type { Part } from '../../contract/part.ts';
-import { traceBody, usageBody } from './chat-body.ts';
+import { totalUsage, traceFields, usageBody } from './chat-body.ts';
+import { logprobsBody } from './logprobs-body.ts';
 import type { SseStream } from './sse-stream.ts';
 
 export interface ChatStreamOptions {
@@ -15,6 +16,16 @@ export interface ChatStreamOptions {
   /** Whether the upstream's own events are passed on. */
   readonly plain: boolean;
   readonly fingerprint?: string;
+  /** Alternatives a token that the client wants to see; absent when it wants no log-probabilities. */
+  readonly topLogprobs?: number | undefined;
+}
+
+/** What has been said of one choice. */
+interface Progress {
+  hasRole: boolean;
+  isFinished: boolean;
+  /** Log-probabilities of the words that come next. */
+  logprobs: readonly unknown[] | undefined;
 }
 
 export class ChatStream {
@@ -23,8 +34,7 @@ export class ChatStream {
   /** Everything of a chunk before its choices, serialised once. */
   readonly #head: string;
   readonly #tail: string;
-  #begun = false;
-  #finished = false;
+  readonly #choices = new Map<number, Progress>();
 
   constructor(stream: SseStream, options: ChatStreamOptions) {
     const { id, model, created, includeUsage, fingerprint } = options;
@@ -53,12 +63,12 @@ export class ChatStream {
         return this.#delta(index, `"tool_calls":[${JSON.stringify(call)}]`);
       }
       case 'finish':
-        this.#finished = true;
-        return this.#choice(`{"index":${index},"delta":{},"logprobs":null,"finish_reason":"${part.reason}"}`);
+        return this.#finish(index, part.reason);
+      case 'logprobs-delta':
+        return this.#logprobs(index, part.content);
       case 'step-start':
       case 'step-end':
         return this.#step(part);
-      case 'logprobs-delta':
       case 'usage':
       case 'opaque':
       case 'error':
@@ -66,14 +76,21 @@ export class ChatStream {
     }
   }
 
-  /** Usage as asked, the trace, the end mark. The caller ends the stream. */
-  finish(outcome: Outcome): void {
+  /**
+   * The trace, usage as asked, the end mark. The caller ends the stream.
+   *
+   * @param outcomes by choice
+   * @param broken why a choice ended after its first word, if one did
+   */
+  finish(outcomes: readonly Outcome[], broken?: ErrorBody): void {
     const { trace, includeUsage, plain } = this.#options;
-    if (!this.#finished && !plain && outcome.finishReason) {
-      void this.#choice(`{"index":0,"delta":{},"logprobs":null,"finish_reason":"${outcome.finishReason}"}`);
+    for (const [index, { finishReason }] of outcomes.entries()) {
+      if (!plain && finishReason && !this.#progress(index).isFinished) void this.#finish(index, finishReason);
     }
-    if (trace) void this.#stream.send(this.#bare({ consort: { trace: traceBody(outcome) } }));
-    if (includeUsage && !plain) void this.#stream.send(this.#bare({ usage: usageBody(outcome.usage) }));
+    if (trace) void this.#stream.send(this.#bare({ consort: traceFields(outcomes) }));
+    if (includeUsage && !plain)
+      void this.#stream.send(this.#bare({ usage: usageBody(totalUsage(outcomes)) }));
+    if (broken) return this.fail(broken);
     void this.#stream.send('[DONE]');
   }
 
@@ -94,12 +111,13 @@ export class ChatStream {
 
   #step(part: Part & { type: 'step-start' | 'step-end' }): void | Promise<void> {
     if (!this.#options.trace) return undefined;
-    const { slot, type, member } = part;
+    const { slot, type, member, choice } = part;
     const step =
       type === 'step-start'
-        ? { type, slot, member, purpose: part.purpose }
+        ? { type, choice, slot, member, purpose: part.purpose }
         : {
             type,
+            choice,
             slot,
             member,
             status: part.status,
@@ -110,13 +128,46 @@ export class ChatStream {
     return this.#stream.send(this.#bare({ consort: { step } }));
   }
 
-  #delta(index: number, field: string): void | Promise<void> {
-    const role = this.#begun ? '' : '"role":"assistant",';
-    this.#begun = true;
-    return this.#choice(`{"index":${index},"delta":{${role}${field}},"logprobs":null,"finish_reason":null}`);
+  #progress(index: number): Progress {
+    let progress = this.#choices.get(index);
+    if (!progress) {
+      this.#choices.set(index, (progress = { hasRole: false, isFinished: false, logprobs: undefined }));
+    }
+    return progress;
   }
 
-  #choice(choice: string): void | Promise<void> {
+  #delta(index: number, field: string): void | Promise<void> {
+    const progress = this.#progress(index);
+    // The official client counts log-probabilities twice that come with the first chunk, so they come with the second.
+    if (!progress.hasRole && progress.logprobs) this.#open(index);
+    const role = progress.hasRole ? '' : '"role":"assistant",';
+    progress.hasRole = true;
+    return this.#choice(index, `{${role}${field}}`, 'null');
+  }
+
+  /** Keeps them for the words that they belong to. */
+  #logprobs(index: number, content: readonly unknown[]): void {
+    if (this.#options.topLogprobs === undefined) return;
+    const progress = this.#progress(index);
+    progress.logprobs = [...(progress.logprobs ?? []), ...content];
+  }
+
+  #open(index: number): void {
+    this.#progress(index).hasRole = true;
+    const choice = `{"index":${index},"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}`;
+    void this.#stream.send(this.#head + choice + this.#tail);
+  }
+
+  #finish(index: number, reason: string): void | Promise<void> {
+    this.#progress(index).isFinished = true;
+    return this.#choice(index, '{}', `"${reason}"`);
+  }
+
+  #choice(index: number, delta: string, finish: string): void | Promise<void> {
+    const progress = this.#progress(index);
+    const logprobs = JSON.stringify(logprobsBody(progress.logprobs, this.#options.topLogprobs));
+    progress.logprobs = undefined;
+    const choice = `{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${finish}}`;
     return this.#stream.send(this.#head + choice + this.#tail);
   }
 
