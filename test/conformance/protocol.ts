@@ -4,9 +4,9 @@
  */
 import { setImmediate as tick } from 'node:timers/promises';
 import type { Test } from 'tap';
-import type { Call } from '../../src/contract/call.ts';
+import type { Answer, Call } from '../../src/contract/call.ts';
 import type { SharedCalls } from '../../src/contract/capabilities.ts';
-import type { Protocol, Options } from '../../src/gateway/protocols/protocol.ts';
+import type { Protocol, Options, Shape } from '../../src/gateway/protocols/protocol.ts';
 import { callKey } from '../../src/gateway/engine/reuse.ts';
 import { optionsFor } from '../../src/gateway/catalog.ts';
 import { textOf as contentOf } from '../../src/contract/chat.ts';
@@ -56,7 +56,7 @@ export interface Row {
   readonly protocol: Protocol;
   readonly options?: Options;
   /** How label steps are answered where nothing else is said; by default with the first label. */
-  readonly pick?: (labels: readonly string[], call: Call) => string;
+  readonly pick?: (labels: readonly string[], call: Call) => string | undefined;
   /**
    * The first wave of calls at whose deadline there is a best answer so far: by default 2, after everybody's first.
    * Infinity where only the last call gives one.
@@ -68,7 +68,16 @@ export interface Row {
   readonly tiesAreNotOfMembers?: true;
   /** Set where a member may be asked about its own words alone, as when one plays all roles. */
   readonly readsItself?: true;
+  /** What a run of this row takes in which all agree, where the protocol describes the most that it can take. */
+  readonly takes?: (n: number) => Shape;
+  /** Set where all others have been heard before one speaks: then nobody else speaks when it fails. */
+  readonly speaksOnce?: true;
+  /** What an answer carries besides its words, such as log-probabilities. */
+  readonly carries?: (words: string) => Partial<Answer>;
 }
+
+const shapeOf = ({ protocol, takes }: Row, options: Options, n: number) =>
+  takes?.(n) ?? protocol.describe(options, n);
 
 /** Calls for all coalitions of n by the reuse classes; undefined where the runs depend on their own way. */
 function sharedCalls(
@@ -82,8 +91,13 @@ function sharedCalls(
   return { A: n * samples, B: n + (2 ** n - n - 1), C: n + (path - 1) * later, D: undefined }[reuse];
 }
 
-const castOf = ({ pick }: Row, script: (call: Call, seen: readonly Seen[]) => Act) =>
-  new Cast(labelling(script, pick));
+function castOf({ pick, carries }: Row, script: (call: Call, seen: readonly Seen[]) => Act): Cast {
+  const labelled = labelling(script, pick);
+  return new Cast((call, seen) => {
+    const act = labelled(call, seen);
+    return carries ? { more: carries(act.words?.join('') ?? ''), ...act } : act;
+  });
+}
 
 export function protocolConformance(t: Test, row: Row): void {
   const { protocol, options: given = {} } = row;
@@ -114,7 +128,9 @@ function shapeTests(t: Test, row: Row, options: Options): void {
         cast,
         planOf(protocol, options, ALL.slice(0, n)),
       );
-      const { calls, path, widest } = protocol.describe(options, n);
+      const { calls, path, widest } = shapeOf(row, options, n);
+      const most = protocol.describe(options, n);
+      t.ok(calls <= most.calls && path <= most.path && widest <= most.widest, 'no more than described');
       t.equal(error, undefined);
       t.strictSame(
         { calls: cast.seen.length, path: cast.path, widest: cast.widest },
@@ -277,7 +293,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
       t.pass('nobody speaks');
       return;
     }
-    for (const failing of [1, 2]) {
+    for (const failing of row.speaksOnce ? [1] : [1, 2]) {
       let refusals = failing;
       const cast = castOf(row, (call) =>
         call.speaks && refusals-- > 0 ? { fail: 'upstream_status' } : agreeing(call),
@@ -312,7 +328,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
 function endTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
   const { answersFrom = 2 } = row;
-  const { path } = protocol.describe(options, 3);
+  const { path } = shapeOf(row, options, 3);
   for (const hang of ['polite', 'deaf'] as const) {
     for (let round = 1; round <= path; round++) {
       t.test(`ends at the deadline in round ${round} with ${hang} members`, async (t) => {
@@ -606,11 +622,15 @@ function fenceTests(t: Test, row: Row, options: Options): void {
       return { words: [attack(stolen ?? 'bcdfgh')] };
     });
     await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 4]));
-    const readers = cast.seen.filter(({ call }) => call.reads.length > 0);
-    for (const { call } of readers) {
+    for (const { call } of cast.seen) {
       const prompt = lastPrompt(call);
       const mark = MARK.exec(prompt)?.[1] ?? 'no mark';
       const own = call.messages.some(({ role }) => role === 'assistant') ? 1 : 0;
+      // Its own words are the assistant's: only those of others need marks.
+      if (call.reads.length === own) {
+        t.equal(mark, 'no mark');
+        continue;
+      }
       const pieces = prompt.split(mark);
       // The introduction names the mark once, then one opens each answer, and one closes the last.
       t.equal(pieces.length - 1, 1 + call.reads.length - own + 1, call.slot);
@@ -716,7 +736,7 @@ function labelTests(t: Test, row: Row, options: Options): void {
       (_labels: readonly string[], { slot }: Call) => `Well, I am ${slot} and`,
       (labels: readonly string[], { member }: Call) => labels[NAMES.indexOf(member.alias) % labels.length],
     ]) {
-      const cast = new Cast(labelling(agreeing, pick));
+      const cast = castOf({ ...row, pick }, agreeing);
       const { error, outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
       t.equal(error, undefined);
       t.match(outcome, { status: 'ok', answer: /16/ });
@@ -744,7 +764,7 @@ function exitTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
   if (!('earlyExit' in options)) return;
   const exiting = { ...options, earlyExit: 1 };
-  const { path } = protocol.describe(options, 5);
+  const { path } = shapeOf(row, options, 5);
   const slowLast = (call: Call, seen: readonly Seen[]): Act => ({
     ...agreeing(call),
     ...(seen.at(-1)!.wave === path && ['dan', 'eve'].includes(call.member.alias) && { ticks: 50 }),

@@ -11,6 +11,15 @@ const nameStrongest = (labels: readonly string[], { messages }: Call) => {
   return labels[lines.indexOf(lines.toSorted()[0] ?? '')] ?? '';
 };
 
+/** Tokens of which none was likely: each of two was as likely as the other. */
+const doubtful = (words: string) => ({
+  logprobs: [...words].map((token) => ({
+    token,
+    logprob: -1,
+    top_logprobs: [token, '?'].map((other) => ({ token: other, logprob: -1 })),
+  })),
+});
+
 /**
  * What each protocol is run with besides its defaults: options whose code takes another way, and what the suite must
  * know of it (the fields of `Row`). A protocol without an entry is run with its defaults.
@@ -23,6 +32,23 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
   route: [
     { pick: nameStrongest, answersFrom: Infinity },
     { options: { showPrices: true }, pick: nameStrongest, answersFrom: Infinity },
+  ],
+  // Nobody keeps its answer, so that all are asked and the last speaks.
+  cascade: [
+    {
+      options: { mode: 'ask' },
+      pick: ([, no]) => no,
+      shared: (n) => 2 * n - 1,
+      readsItself: true,
+      speaksOnce: true,
+    },
+    {
+      carries: doubtful,
+      takes: (n) => ({ calls: n, path: n, widest: 1 }),
+      speaksOnce: true,
+    },
+    // Without log-probabilities it asks.
+    { pick: ([, no]) => no, shared: (n) => 2 * n - 1, readsItself: true, speaksOnce: true },
   ],
 };
 

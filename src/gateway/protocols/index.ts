@@ -1,4 +1,5 @@
 /** The list of protocols: the only place besides its own file where a protocol's name occurs. */
+import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
 import type { Protocol } from './protocol.ts';
@@ -6,4 +7,4 @@ import { route } from './route.ts';
 import { single } from './single.ts';
 import { vote } from './vote.ts';
 
-export const protocols: readonly Protocol[] = [single, vote, debate, fuse, route];
+export const protocols: readonly Protocol[] = [single, vote, debate, fuse, route, cascade];

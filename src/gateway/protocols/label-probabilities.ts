@@ -3,25 +3,7 @@
  * count: what the model would rather have said than any label is left out, as is usual where options are scored
  * (e.g. pairwise ranking prompting, arXiv 2306.17563).
  */
-
-interface Alternative {
-  readonly token: string;
-  readonly logprob: number;
-}
-
-function isAlternative(entry: unknown): entry is Alternative {
-  if (typeof entry !== 'object' || entry === null || !('token' in entry) || !('logprob' in entry))
-    return false;
-  return typeof entry.token === 'string' && typeof entry.logprob === 'number';
-}
-
-/** The tokens that could have stood here, the one that does included. */
-function alternativesAt(entry: unknown): Alternative[] {
-  if (!isAlternative(entry)) return [];
-  const top: unknown = 'top_logprobs' in entry ? entry.top_logprobs : undefined;
-  const others = Array.isArray(top) ? top.filter(isAlternative) : [];
-  return others.some(({ token }) => token === entry.token) ? others : [entry, ...others];
-}
+import { alternativesAt, isAlternative } from './alternatives.ts';
 
 /** The one label that begins with this piece of text, or that this piece begins with. */
 function labelIn(piece: string, labels: readonly string[]): string | undefined {
