@@ -72,6 +72,8 @@ export interface Row {
   readonly takes?: (n: number) => Shape;
   /** Set where all others have been heard before one speaks: then nobody else speaks when it fails. */
   readonly speaksOnce?: true;
+  /** Set where whoever is slow may win a drawn tie, so that nobody is sure to be stopped. */
+  readonly waitsForAll?: true;
   /** What an answer carries besides its words, such as log-probabilities. */
   readonly carries?: (words: string) => Partial<Answer>;
 }
@@ -760,16 +762,14 @@ function labelTests(t: Test, row: Row, options: Options): void {
   });
 }
 
-function exitTests(t: Test, row: Row, options: Options): void {
+function stopTests(
+  t: Test,
+  row: Row,
+  options: Options,
+  slowLast: (call: Call, seen: readonly Seen[]) => Act,
+): void {
   const { protocol } = row;
-  if (!('earlyExit' in options)) return;
   const exiting = { ...options, earlyExit: 1 };
-  const { path } = shapeOf(row, options, 5);
-  const slowLast = (call: Call, seen: readonly Seen[]): Act => ({
-    ...agreeing(call),
-    ...(seen.at(-1)!.wave === path && ['dan', 'eve'].includes(call.member.alias) && { ticks: 50 }),
-  });
-
   t.test('stops who can no longer change the answer, and hears them in the other runs', async (t) => {
     const cast = castOf(row, slowLast);
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, exiting, ALL));
@@ -803,6 +803,19 @@ function exitTests(t: Test, row: Row, options: Options): void {
     // Binomial with n = 60 and p = 1/2: outside of 17 to 43 with probability below 10⁻³.
     t.ok(taken >= 17 && taken <= 43, `${taken} of 60`);
   });
+}
+
+function exitTests(t: Test, row: Row, options: Options): void {
+  const { protocol } = row;
+  if (!('earlyExit' in options)) return;
+  const exiting = { ...options, earlyExit: 1 };
+  const { path } = shapeOf(row, options, 5);
+  const slowLast = (call: Call, seen: readonly Seen[]): Act => ({
+    ...agreeing(call),
+    ...(seen.at(-1)!.wave === path && ['dan', 'eve'].includes(call.member.alias) && { ticks: 50 }),
+  });
+
+  if (!row.waitsForAll) stopTests(t, row, options, slowLast);
 
   t.test('gives the same answer whether it stops or not, whoever is fast', async (t) => {
     for (let prompt = 0; prompt < 40; prompt++) {

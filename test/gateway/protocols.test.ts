@@ -50,6 +50,13 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
     // Without log-probabilities it asks.
     { pick: ([, no]) => no, shared: (n) => 2 * n - 1, readsItself: true, speaksOnce: true },
   ],
+  mux: [
+    { options: { samples: 3 } },
+    {
+      options: { samples: 2, ties: 'random', calibration: { bob: [0.1, 1], cyd: [1] } },
+      waitsForAll: true,
+    },
+  ],
 };
 
 for (const protocol of protocols) {
