@@ -20,6 +20,14 @@ const doubtful = (words: string) => ({
   })),
 });
 
+/** Nine words and the end, each asked of all, and the vocabulary besides; a member goes on alone with its own words. */
+const TOKENS = {
+  takes: (n: number) =>
+    n === 1 ? { calls: 1, path: 1, widest: 1 } : { calls: 11 * n, path: 10, widest: 2 * n },
+  writesTogether: true,
+  readsItself: true,
+} as const;
+
 /**
  * What each protocol is run with besides its defaults: options whose code takes another way, and what the suite must
  * know of it (the fields of `Row`). A protocol without an entry is run with its defaults.
@@ -57,6 +65,8 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       waitsForAll: true,
     },
   ],
+  'logit-fusion': [{ ...TOKENS }, { options: { weights: { bob: 3 } }, ...TOKENS }],
+  'logit-contrast': [{ ...TOKENS }, { options: { k: 2, lambda: 1 }, ...TOKENS }],
 };
 
 for (const protocol of protocols) {

@@ -1,5 +1,7 @@
 import t from 'tap';
 import Value from 'typebox/value';
+import { checkDocument } from '../../src/config/check.ts';
+import { known } from '../../src/cli/known.ts';
 import type { Answer, Call, TokenQuestion } from '../../src/contract/call.ts';
 import { ModelConfig } from '../../src/contract/config.ts';
 import { callKey } from '../../src/gateway/engine/reuse.ts';
@@ -171,5 +173,33 @@ t.test('keeps calls that differ in their tokens apart where calls are shared', (
     { ...CALL, continues: true },
   ];
   t.equal(new Set(calls.map((call) => callKey(call, 0))).size, calls.length);
+  t.end();
+});
+
+t.test('refuses a configuration whose models cannot do what the protocol needs', (t) => {
+  const able = { completions: true, logprobs: 20, tokenIds: true };
+  const checked = (capabilities: object) =>
+    checkDocument(
+      {
+        models: ['ada', 'bob'].map((id) => ({
+          id,
+          provider: 'openai-compatible',
+          baseUrl: 'http://h/v1',
+          capabilities: id === 'ada' ? able : capabilities,
+        })),
+        pools: [{ id: 'pair', members: ['ada', 'bob'] }],
+        systems: [{ id: 'mix', pool: 'pair', protocol: 'logit-fusion', budget: { calls: 9_999 } }],
+      },
+      known,
+    ).problems;
+  t.strictSame(checked(able), []);
+  t.match(checked({ ...able, tokenIds: false }), [
+    {
+      path: 'systems.mix.pool',
+      message: 'Protocol logit-fusion needs tokenIds, and model bob is not known to have it',
+      remedy: /consort check --probe.*models\[\]\.capabilities/,
+    },
+  ]);
+  t.match(checked({ ...able, logprobs: 0 }), [{ message: /needs logprobs, and model bob/ }]);
   t.end();
 });

@@ -39,6 +39,40 @@ export function labelling(
   };
 }
 
+const END = 0;
+const RENDERED = [1, 2, 3];
+/** Every piece of text that was ever a token, at its id. */
+const vocabulary: string[] = ['', '', '', ''];
+
+function idOf(piece: string): number {
+  const known = vocabulary.indexOf(piece, RENDERED.length + 1);
+  return known === -1 ? vocabulary.push(piece) - 1 : known;
+}
+
+/**
+ * A call for tokens is answered with the next word of what the script says, nearly sure of it, or with the end. Words
+ * and the spaces before them are tokens, and all members have one vocabulary.
+ */
+function inTokens({ tokens, member }: Call, act: Act): Act {
+  if (!tokens || act.hang || act.fail || act.more?.steps) return act;
+  const pieces = act.words?.join('').match(/\s*\S+/g);
+  if (!pieces) return { ...act, words: [], fail: 'upstream_empty' };
+  const prompt = typeof tokens.prompt === 'object' ? tokens.prompt : RENDERED;
+  const piece = pieces[prompt.length - RENDERED.length];
+  const own = piece === undefined ? END : idOf(piece);
+  const id = tokens.only ?? own;
+  const logprobOf = (other: number) => (other === own ? -0.1 : -30);
+  const others = new Map([...new Set(tokens.ids ?? [own, END])].map((other) => [other, logprobOf(other)]));
+  const more: Partial<Answer> = {
+    message: { text: vocabulary[id] ?? '' },
+    finishReason: id === END ? 'stop' : 'length',
+    promptTokenIds: prompt,
+    steps: [{ id, logprob: logprobOf(id), others }],
+    from: [member.alias],
+  };
+  return { ...act, words: [], more };
+}
+
 export interface Seen {
   readonly call: Call;
   readonly stream: boolean;
@@ -71,7 +105,7 @@ export class Cast {
     this.seen.push(entry);
     this.widest = Math.max(this.widest, ++this.#open);
     try {
-      return await perform(this.#script(call, this.seen), exchange);
+      return await perform(inTokens(call, this.#script(call, this.seen)), exchange);
     } finally {
       this.#open--;
       entry.end = this.#events++;

@@ -2,10 +2,22 @@
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
+import { logitContrast } from './logit-contrast.ts';
+import { logitFusion } from './logit-fusion.ts';
 import { mux } from './mux.ts';
 import type { Protocol } from './protocol.ts';
 import { route } from './route.ts';
 import { single } from './single.ts';
 import { vote } from './vote.ts';
 
-export const protocols: readonly Protocol[] = [single, vote, debate, fuse, route, cascade, mux];
+export const protocols: readonly Protocol[] = [
+  single,
+  vote,
+  debate,
+  fuse,
+  route,
+  cascade,
+  mux,
+  logitFusion,
+  logitContrast,
+];
