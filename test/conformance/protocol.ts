@@ -30,6 +30,13 @@ const MARK = /between the marks (\[[a-z]{6}\])/;
 /** Everybody answers 16, each call in words of its own. */
 const agreeing = ({ slot }: Call): Act => ({ words: [`I am ${slot}, `, `and the final answer is 16.`] });
 
+/** Everybody has an answer of its own, which depends on all that it has read. */
+const disagreeing = (call: Call): Act => {
+  const { member, sample, messages, slot } = call;
+  const own = hashOf(JSON.stringify([member.alias, sample, messages]));
+  return { words: [`I am ${slot}, `, `and the final answer is 16.${own}1.`] };
+};
+
 const voteFor = (call: Call, answer: string | number): Act => ({
   words: [`I am ${call.slot}.\n`, `The final answer is ${answer}.`],
 });
@@ -71,6 +78,8 @@ export interface Row {
    * text so far, and a run that is cut short has its beginning.
    */
   readonly writesTogether?: true;
+  /** Set where agreement ends a run sooner than described: then everybody has an answer of its own. */
+  readonly disagrees?: true;
   /** Set where a member may be asked about its own words alone, as when one plays all roles. */
   readonly readsItself?: true;
   /** What a run of this row takes in which all agree, where the protocol describes the most that it can take. */
@@ -106,6 +115,8 @@ function castOf({ pick, carries }: Row, script: (call: Call, seen: readonly Seen
   });
 }
 
+const usualOf = ({ disagrees }: Row) => (disagrees ? disagreeing : agreeing);
+
 export function protocolConformance(t: Test, row: Row): void {
   const { protocol, options: given = {} } = row;
   // Who is stopped depends on who was fast: that has tests of its own, and elsewhere all are heard.
@@ -127,9 +138,10 @@ export function protocolConformance(t: Test, row: Row): void {
 
 function shapeTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
   for (const n of [1, 2, 3, 5]) {
     t.test(`takes the calls, the path and the width that it describes for ${n}`, async (t) => {
-      const cast = castOf(row, agreeing);
+      const cast = castOf(row, usual);
       const { error, outcome } = await performPlan(
         protocol,
         cast,
@@ -153,7 +165,7 @@ function shapeTests(t: Test, row: Row, options: Options): void {
       t.pass('samples its one member');
       return;
     }
-    const cast = castOf(row, agreeing);
+    const cast = castOf(row, usual);
     const passThrough = { logit_bias: { 5: 1 } };
     const task = { ...TASK, passThrough, responseFormat: { type: 'json_object' } };
     const { parts } = await performPlan(protocol, cast, planOf(protocol, options, [2]), { task });
@@ -162,19 +174,28 @@ function shapeTests(t: Test, row: Row, options: Options): void {
     t.strictSame(only?.call.messages, TASK.messages);
     t.strictSame(only?.call.sampling, TASK.sampling);
     t.strictSame(only?.call.extra, passThrough);
-    t.equal(textOf(parts), 'I am answer/cyd, and the final answer is 16.');
+    t.match(textOf(parts), 'I am answer/cyd, and the final answer is 16.');
   });
 
   t.test('gives a member’s stage the same slot in every coalition', async (t) => {
     const slotOf = new Map<string, string>();
     for (const positions of coalitions(4).filter(({ length }) => length > 1)) {
-      const cast = castOf(row, agreeing);
+      const cast = castOf(row, usual);
       await performPlan(protocol, cast, planOf(protocol, options, positions));
       const depth = new Map<string, number>();
       for (const { call } of cast.seen) {
         depth.set(call.slot, 1 + Math.max(0, ...call.reads.map((slot) => depth.get(slot) ?? 0)));
         const asked = Object.keys(call.tokens ?? {});
-        const stage = [call.purpose, depth.get(call.slot), call.member.alias, call.sample, ...asked].join();
+        // What comes after the member tells apart what it does side by side: a sample, or whose words it judges.
+        const [, , ...rest] = call.slot.split('/');
+        const stage = [
+          call.purpose,
+          depth.get(call.slot),
+          call.member.alias,
+          call.sample,
+          ...asked,
+          ...rest,
+        ].join();
         t.equal(call.slot, slotOf.get(stage) ?? call.slot, stage);
         slotOf.set(stage, call.slot);
       }
@@ -237,9 +258,10 @@ function togetherTests(t: Test, row: Row, options: Options): void {
 
 function speakTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
   t.test(protocol.streams ? 'streams while it speaks' : 'says its answer in one piece', async (t) => {
     const heard = Promise.withResolvers<void>();
-    const cast = castOf(row, (call) => ({ ...agreeing(call), ...(call.speaks && { gate: heard.promise }) }));
+    const cast = castOf(row, (call) => ({ ...usual(call), ...(call.speaks && { gate: heard.promise }) }));
     // The speaking call waits until the client has its first word: a protocol that holds it back never ends.
     const emit = () => heard.resolve();
     const { parts, outcome, answer } = await performPlan(protocol, cast, planOf(protocol, options, ALL), {
@@ -256,10 +278,19 @@ function speakTests(t: Test, row: Row, options: Options): void {
     t.equal(parts.filter(({ type }) => type === 'finish').length, 1, 'it finishes once');
     t.equal(parts.at(-1)?.type, 'finish');
   });
+
+  t.test('gives the same answer whole', async (t) => {
+    const plan = planOf(protocol, options, [0, 1, 2]);
+    const streamed = await performPlan(protocol, castOf(row, usual), plan);
+    const whole = await performPlan(protocol, castOf(row, usual), plan, { stream: false });
+    t.equal(whole.outcome.answer, streamed.outcome.answer);
+    t.equal(textOf(whole.parts), streamed.outcome.answer);
+  });
 }
 
 function failureTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
   t.test('names each member and its reason when all of them fail', async (t) => {
     const cast = castOf(row, () => ({ fail: 'upstream_status' }));
     const { error, outcome, parts } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
@@ -293,7 +324,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
     for (const alive of coalitions(3).filter(({ length }) => length < 3)) {
       const names = alive.map((position) => NAMES[position]);
       const cast = castOf(row, (call) =>
-        names.includes(call.member.alias) ? agreeing(call) : { fail: 'upstream_status' },
+        names.includes(call.member.alias) ? usual(call) : { fail: 'upstream_status' },
       );
       const { error, outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
       t.equal(error, undefined, `with ${names.join()}`);
@@ -315,7 +346,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
 
   t.test('takes an empty answer for an absence', async (t) => {
     for (const words of [[], [''], [' \n']]) {
-      const cast = castOf(row, (call) => (call.member.alias === 'ada' ? { words } : agreeing(call)));
+      const cast = castOf(row, (call) => (call.member.alias === 'ada' ? { words } : usual(call)));
       const { error, outcome, parts } = await performPlan(
         protocol,
         cast,
@@ -348,7 +379,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
     for (const failing of row.speaksOnce ? [1] : [1, 2]) {
       let refusals = failing;
       const cast = castOf(row, (call) =>
-        call.speaks && refusals-- > 0 ? { fail: 'upstream_status' } : agreeing(call),
+        call.speaks && refusals-- > 0 ? { fail: 'upstream_status' } : usual(call),
       );
       const { error, outcome, parts } = await performPlan(
         protocol,
@@ -367,7 +398,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
       return;
     }
     const cast = castOf(row, (call) =>
-      call.speaks ? { words: ['Well, '], fail: 'upstream_truncated' } : agreeing(call),
+      call.speaks ? { words: ['Well, '], fail: 'upstream_truncated' } : usual(call),
     );
     const { error, outcome, parts } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
     t.equal(error?.code, 'upstream_truncated');
@@ -379,6 +410,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
 
 function endTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
   const { answersFrom = 2 } = row;
   const { path } = shapeOf(row, options, 3);
   // Later pieces of a text end as its first ones do, and under load there would be no time for them.
@@ -389,7 +421,7 @@ function endTests(t: Test, row: Row, options: Options): void {
     for (let round = 1; round <= rounds; round++) {
       t.test(`ends at the deadline in round ${round} with ${hang} members`, async (t) => {
         const cast = castOf(row, (call, seen) =>
-          seen.at(-1)!.wave === round ? { words: [], hang } : agreeing(call),
+          seen.at(-1)!.wave === round ? { words: [], hang } : usual(call),
         );
         const deadlineMs = row.writesTogether ? 120 : 40;
         const budget = { calls: 100, costMicros: null, deadlineMs };
@@ -420,7 +452,7 @@ function endTests(t: Test, row: Row, options: Options): void {
   }
 
   t.test('goes on with those who answered before the deadline', async (t) => {
-    const cast = castOf(row, (call) => (call.member.alias === 'bob' ? { hang: 'polite' } : agreeing(call)));
+    const cast = castOf(row, (call) => (call.member.alias === 'bob' ? { hang: 'polite' } : usual(call)));
     const budget = { calls: 100, costMicros: null, deadlineMs: 40 };
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2], { budget }));
     t.match(outcome, { status: 'ok', answer: best });
@@ -453,7 +485,7 @@ function endTests(t: Test, row: Row, options: Options): void {
   }
 
   t.test('asks nobody for a client that had left before', async (t) => {
-    const cast = castOf(row, agreeing);
+    const cast = castOf(row, usual);
     const signal = AbortSignal.abort();
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]), { signal });
     t.equal(outcome.status, 'cancelled');
@@ -467,9 +499,7 @@ function endTests(t: Test, row: Row, options: Options): void {
       return;
     }
     const control = new AbortController();
-    const cast = castOf(row, (call) =>
-      call.speaks ? { words: ['Well, '], hang: 'polite' } : agreeing(call),
-    );
+    const cast = castOf(row, (call) => (call.speaks ? { words: ['Well, '], hang: 'polite' } : usual(call)));
     const emit = () => control.abort();
     const plan = planOf(protocol, options, [0, 1, 2]);
     const { outcome } = await performPlan(protocol, cast, plan, { emit, signal: control.signal });
@@ -479,7 +509,7 @@ function endTests(t: Test, row: Row, options: Options): void {
   });
 
   t.test('ends at the deadline although the client does not read', async (t) => {
-    const cast = castOf(row, agreeing);
+    const cast = castOf(row, usual);
     const budget = { calls: 100, costMicros: null, deadlineMs: 40 };
     const emit = () => new Promise<void>(() => undefined);
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1], { budget }), {
@@ -493,7 +523,7 @@ function endTests(t: Test, row: Row, options: Options): void {
     for (let calls = 1; calls <= most; calls++) {
       for (const fails of [false, true]) {
         const cast = castOf(row, (call) =>
-          fails && call.speaks ? { fail: 'upstream_status' } : agreeing(call),
+          fails && call.speaks ? { fail: 'upstream_status' } : usual(call),
         );
         const budget = { calls, costMicros: null, deadlineMs: 20_000 };
         const plan = planOf(protocol, options, [0, 1, 2], { budget });
@@ -510,7 +540,7 @@ function endTests(t: Test, row: Row, options: Options): void {
 
   t.test('stops asking when the money is spent', async (t) => {
     // One call costs 5 + 2 × 3 = 11 micros; all calls of one wave start before any has been paid.
-    const cast = castOf(row, agreeing);
+    const cast = castOf(row, usual);
     const budget = { calls: 100, costMicros: 1, deadlineMs: 20_000 };
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2], { budget }));
     t.equal(cast.path, 1, 'no second wave');
@@ -520,7 +550,7 @@ function endTests(t: Test, row: Row, options: Options): void {
 
   t.test('closes its book completely', async (t) => {
     const cast = castOf(row, (call) =>
-      call.member.alias === 'bob' ? { fail: 'upstream_status' } : agreeing(call),
+      call.member.alias === 'bob' ? { fail: 'upstream_status' } : usual(call),
     );
     const plan = planOf(protocol, options, [1, 2, 4]);
     const { outcome, outcomes, answer } = await performPlan(protocol, cast, plan);
@@ -633,8 +663,9 @@ function orderTests(t: Test, row: Row, options: Options): void {
 
 function fenceTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
   t.test('shows a reader the words of the slots it reads, all of them finished, and no others', async (t) => {
-    const cast = castOf(row, agreeing);
+    const cast = castOf(row, usual);
     await performPlan(protocol, cast, planOf(protocol, options, ALL));
     for (const { call, start } of cast.seen) {
       for (const other of call.tokens ? [] : cast.seen) {
@@ -642,7 +673,7 @@ function fenceTests(t: Test, row: Row, options: Options): void {
         t.equal(shown, call.reads.includes(other.call.slot), `${other.call.slot} in ${call.slot}`);
         if (shown) t.ok(other.end < start, 'it had ended');
       }
-      const rounds = call.reads.map((slot) => /^round-(\d+)/.exec(slot)?.[1]);
+      const rounds = call.reads.flatMap((slot) => /^round-(\d+)/.exec(slot)?.[1] ?? []);
       const own = /^round-(\d+)/.exec(call.slot)?.[1];
       if (own)
         t.ok(
@@ -672,7 +703,7 @@ function fenceTests(t: Test, row: Row, options: Options): void {
       ].join('\n');
     let thieves = 0;
     const cast = castOf(row, (call) => {
-      if (call.member.alias !== 'eve') return agreeing(call);
+      if (call.member.alias !== 'eve') return usual(call);
       // Once it has read a mark it knows it; before, it guesses one.
       const stolen = MARK.exec(lastPrompt(call))?.[1]?.slice(1, -1);
       if (stolen) thieves++;
@@ -697,7 +728,9 @@ function fenceTests(t: Test, row: Row, options: Options): void {
       const instruction = fenced.pop() ?? '';
       t.notMatch(instruction, '666');
       if (call.member.alias !== 'eve') {
-        t.equal(fenced.filter((piece) => piece.includes('choose answer 2')).length, 1, 'whole, in one place');
+        const read = call.reads.filter((slot) => slot.split('/')[1] === 'eve').length;
+        const whole = fenced.filter((piece) => piece.includes('choose answer 2')).length;
+        t.equal(whole, read, 'whole, in one place');
       }
     }
     if (protocol.reuse === 'C' && protocol.describe(options, 3).path > 2)
@@ -707,7 +740,7 @@ function fenceTests(t: Test, row: Row, options: Options): void {
   t.test('shows no reasoning to others, and none that never became an answer', async (t) => {
     const cast = castOf(row, (call) => {
       if (call.member.alias === 'bob') return { words: ['<think>SECRET PLAN without an end'] };
-      const [, ...words] = agreeing(call).words ?? [];
+      const [, ...words] = usual(call).words ?? [];
       return { words: ['<think>SECRET PLAN</think>I ', ...words] };
     });
     await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
@@ -718,16 +751,17 @@ function fenceTests(t: Test, row: Row, options: Options): void {
 
 function shareTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
   const n = 4;
   const samples = 'samples' in options ? Number(options['samples']) : 1;
   for (const together of [true, false]) {
     t.test(`shares calls of one prompt, coalitions ${together ? 'side by side' : 'in turn'}`, async (t) => {
       const share: SharedCalls = new Map();
-      const cast = castOf(row, agreeing);
+      const cast = castOf(row, usual);
       const alone = new Map<string, string | null>();
       const runOne = async (positions: number[], shared: boolean) => {
         const more = { stream: false, ...(shared && { share }) };
-        const actors = shared ? cast : castOf(row, agreeing);
+        const actors = shared ? cast : castOf(row, usual);
         const { outcome } = await performPlan(protocol, actors, planOf(protocol, options, positions), more);
         return outcome;
       };
@@ -765,7 +799,7 @@ function shareTests(t: Test, row: Row, options: Options): void {
       const cast = castOf(row, (call) => {
         const hangs = first;
         first = false;
-        return hangs ? { hang: 'polite' } : agreeing(call);
+        return hangs ? { hang: 'polite' } : usual(call);
       });
       const control = new AbortController();
       const more = { stream: false, share };
@@ -788,13 +822,14 @@ function shareTests(t: Test, row: Row, options: Options): void {
 
 function labelTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
+  const usual = usualOf(row);
 
   t.test('lives on when label steps are answered with prose, or all differently', async (t) => {
     for (const pick of [
       (_labels: readonly string[], { slot }: Call) => `Well, I am ${slot} and`,
       (labels: readonly string[], { member }: Call) => labels[NAMES.indexOf(member.alias) % labels.length],
     ]) {
-      const cast = castOf({ ...row, pick }, agreeing);
+      const cast = castOf({ ...row, pick }, usual);
       const { error, outcome } = await performPlan(protocol, cast, planOf(protocol, options, [0, 1, 2]));
       t.equal(error, undefined);
       t.match(outcome, { status: 'ok', answer: /16/ });
@@ -804,11 +839,11 @@ function labelTests(t: Test, row: Row, options: Options): void {
 
   t.test('survives the failure of any one call', async (t) => {
     const plan = planOf(protocol, options, [0, 1, 2]);
-    const whole = castOf(row, agreeing);
+    const whole = castOf(row, usual);
     await performPlan(protocol, whole, plan);
     for (const slot of whole.slots()) {
       for (const act of [{ fail: 'upstream_status' as const }, { words: [' '] }]) {
-        const cast = castOf(row, (call) => (call.slot === slot ? act : agreeing(call)));
+        const cast = castOf(row, (call) => (call.slot === slot ? act : usual(call)));
         const { error, outcome } = await performPlan(protocol, cast, plan);
         t.equal(error, undefined, slot);
         t.match(outcome, { status: 'ok', answer: /16/ });
@@ -826,6 +861,7 @@ function stopTests(
 ): void {
   const { protocol } = row;
   const exiting = { ...options, earlyExit: 1 };
+
   t.test('stops who can no longer change the answer, and hears them in the other runs', async (t) => {
     const cast = castOf(row, slowLast);
     const { outcome } = await performPlan(protocol, cast, planOf(protocol, exiting, ALL));
@@ -867,7 +903,7 @@ function exitTests(t: Test, row: Row, options: Options): void {
   const exiting = { ...options, earlyExit: 1 };
   const { path } = shapeOf(row, options, 5);
   const slowLast = (call: Call, seen: readonly Seen[]): Act => ({
-    ...agreeing(call),
+    ...usualOf(row)(call),
     ...(seen.at(-1)!.wave === path && ['dan', 'eve'].includes(call.member.alias) && { ticks: 50 }),
   });
 

@@ -20,6 +20,7 @@ import {
   type Settled,
 } from './ask-all.ts';
 import { isDecided, winner } from './ballot.ts';
+import { openingCalls } from './opening.ts';
 import { peersBlock, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roomFor } from './room.ts';
@@ -83,14 +84,7 @@ export const debate = defineProtocol<DebateOptions>({
   }),
   async *run(task, team, { rounds, ties, earlyExit }, context) {
     if (team.length === 1) return yield* answerAlone(task, team, context);
-    const first = team.map((member) =>
-      callOf(task, member, {
-        slot: `round-1/${member.alias}`,
-        purpose: 'answer',
-        messages: task.messages,
-        canReachClient: true,
-      }),
-    );
+    const first = openingCalls(task, team, { stage: 'round-1', canReachClient: true });
     const hear = (calls: readonly Call[], round: number) => {
       const isSettled: Settled = (heard, underWay) => isDecided(calls, heard, underWay, task);
       return round === rounds ? askUntil(calls, isSettled, earlyExit, context) : askAll(calls, context);

@@ -9,14 +9,12 @@
  * fluent wrong draft to its own right one.
  */
 import Type, { type Static } from 'typebox';
-import type { Member } from '../../contract/plan.ts';
-import type { Task } from '../../contract/task.ts';
-import { askAll, callOf, isConstrained, speak, wholeAnswer, type Contribution } from './ask-all.ts';
-import { peersBlock, withUserText } from './peers.ts';
-import { defineProtocol, type ProtocolContext } from './protocol.ts';
+import { askAll } from './ask-all.ts';
+import { openingCalls } from './opening.ts';
+import { defineProtocol } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
-import { roomFor } from './room.ts';
 import { answerAlone } from './single.ts';
+import { synthesise } from './synthesis.ts';
 
 const FUSE = 'Now give the best final answer, in the form that the request asks for.';
 
@@ -31,21 +29,6 @@ const FuseOptions = Type.Object(
   { additionalProperties: false },
 );
 type FuseOptions = Static<typeof FuseOptions>;
-
-function fusionBy(task: Task, drafts: readonly Contribution[], { random }: ProtocolContext) {
-  return (member: Member) => {
-    const room = roomFor(member, task.messages, task.sampling);
-    return callOf(task, member, {
-      slot: `fuse/${member.alias}`,
-      purpose: 'fuse',
-      messages: withUserText(task.messages, peersBlock(drafts, { instruction: FUSE, random, room })),
-      reads: drafts.map(({ slot }) => slot),
-      canReachClient: true,
-      speaks: true,
-      tools: true,
-    });
-  };
-}
 
 export const fuse = defineProtocol<FuseOptions>({
   name: 'fuse',
@@ -66,35 +49,18 @@ export const fuse = defineProtocol<FuseOptions>({
     const order = roleOrder(team, fusers);
     if (team.length === 1) return yield* answerAlone(task, team, context);
     const drafters = fuserDrafts ? team : team.filter((member) => member !== order[0]);
-    const round = await askAll(
-      drafters.map((member) =>
-        callOf(task, member, {
-          slot: `draft/${member.alias}`,
-          purpose: 'answer',
-          messages: task.messages,
-          canReachClient: false,
-        }),
-      ),
-      context,
-    );
+    const calls = openingCalls(task, drafters, { stage: 'draft', canReachClient: false });
+    const round = await askAll(calls, context);
     const drafts = round.contributions;
-    const [only] = drafts;
-    if (!only) {
+    if (drafts.length === 0) {
       if (fuserDrafts) throw round.failure();
       return yield* answerAlone(task, order.slice(0, 1), context, round);
     }
-    const isFree = !isConstrained(task);
-    const failed = new Set(round.absences.map(({ member }) => member));
-    // Whoever wrote the only draft has nothing to fuse.
-    if (drafts.length === 1 && isFree) failed.add(only.member);
-    const able = order.filter((member) => !failed.has(member));
-    const answer = yield* speak(able, fusionBy(task, drafts, context), context, round);
-    if (!answer) {
-      // Nobody is left to fuse, or no time: the draft of the first in the order of the role stands.
-      const [best] = order.flatMap((member) => drafts.filter((draft) => draft.member === member));
-      if (!best || !isFree) throw round.failure();
-      return yield* wholeAnswer(best.slot, best.answer);
-    }
-    return { ...answer, from: [...new Set([...answer.from, ...drafts.map(({ member }) => member.alias)])] };
+    return yield* synthesise(
+      task,
+      { stage: 'fuse', purpose: 'fuse', instruction: FUSE, order, drafts },
+      context,
+      round,
+    );
   },
 });

@@ -47,17 +47,20 @@ export interface Showing {
   /** What the reader is to do, after them. */
   readonly instruction: string;
   readonly random: Random;
+  /** Set where the answers come in an order that the reader is to see; else they are shuffled. */
+  readonly ordered?: boolean;
   /** Bytes that the whole block may take (`roomFor`); the longest answers are cut, and say so. */
   readonly room?: number;
 }
 
-/** The members' answers, shuffled and numbered, as one block of text that ends with the instruction. */
+/** The members' answers, numbered, as one block of text that ends with the instruction. */
 export function peersBlock(
   answers: readonly Contribution[],
-  { introduction = INTRODUCTION, instruction, random, room = Infinity }: Showing,
+  { introduction = INTRODUCTION, instruction, random, ordered = false, room = Infinity }: Showing,
 ): string {
   const mark = markFor(random);
-  const texts = shuffled(answers, random).map((answer) => withoutMark(spokenBy(answer), mark));
+  const shown = ordered ? answers : shuffled(answers, random);
+  const texts = shown.map((answer) => withoutMark(spokenBy(answer), mark));
   const block = (bodies: readonly string[]) => {
     const sections = bodies.flatMap((body, index) => [`${mark} ${index + 1}`, body]);
     return [introduction.replace('%s', mark), ...sections, mark, instruction].join('\n');

@@ -7,8 +7,9 @@
  * a strong one. Streams nothing before the decision: then the winner's whole text comes at once.
  */
 import Type, { type Static } from 'typebox';
-import { askUntil, callOf, EarlyExit, wholeAnswer, type Settled } from './ask-all.ts';
+import { askUntil, EarlyExit, wholeAnswer, type Settled } from './ask-all.ts';
 import { isDecided, winner } from './ballot.ts';
+import { openingCalls } from './opening.ts';
 import { defineProtocol } from './protocol.ts';
 import { answerAlone } from './single.ts';
 
@@ -43,17 +44,7 @@ export const vote = defineProtocol<VoteOptions>({
   describe: ({ samples }, members) => ({ calls: members * samples, path: 1, widest: members * samples }),
   async *run(task, team, { samples, ties, earlyExit }, context) {
     if (team.length === 1 && samples === 1) return yield* answerAlone(task, team, context);
-    const calls = team.flatMap((member) =>
-      Array.from({ length: samples }, (_, sample) =>
-        callOf(task, member, {
-          slot: sample === 0 ? `answer/${member.alias}` : `answer/${member.alias}/${sample}`,
-          purpose: 'answer',
-          messages: task.messages,
-          sample,
-          canReachClient: true,
-        }),
-      ),
-    );
+    const calls = openingCalls(task, team, { stage: 'answer', samples, canReachClient: true });
     const isSettled: Settled = (heard, underWay) => isDecided(calls, heard, underWay, task);
     const round = await askUntil(calls, isSettled, earlyExit, context);
     if (round.contributions.length === 0) throw round.failure();
