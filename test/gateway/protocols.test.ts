@@ -67,6 +67,16 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
   ],
   'logit-fusion': [{ ...TOKENS }, { options: { weights: { bob: 3 } }, ...TOKENS }],
   'logit-contrast': [{ ...TOKENS }, { options: { k: 2, lambda: 1 }, ...TOKENS }],
+  mixture: [
+    // One layer is of class B: first answers are shared, and each coalition aggregates them.
+    { shared: (n) => n + (2 ** n - n - 1) },
+    {
+      options: { layers: 3 },
+      shared: (n) => n + 2 * (n * 2 ** (n - 1) - n) + (2 ** n - n - 1),
+    },
+  ],
+  // With samples a coalition of one aggregates, too.
+  aggregate: [{}, { options: { samples: 3 }, shared: (n) => 3 * n + (2 ** n - 1) }],
 };
 
 for (const protocol of protocols) {

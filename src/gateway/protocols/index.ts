@@ -1,9 +1,11 @@
 /** The list of protocols: the only place besides its own file where a protocol's name occurs. */
+import { aggregate } from './aggregate.ts';
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
 import { logitContrast } from './logit-contrast.ts';
 import { logitFusion } from './logit-fusion.ts';
+import { mixture } from './mixture.ts';
 import { mux } from './mux.ts';
 import type { Protocol } from './protocol.ts';
 import { route } from './route.ts';
@@ -20,4 +22,6 @@ export const protocols: readonly Protocol[] = [
   mux,
   logitFusion,
   logitContrast,
+  mixture,
+  aggregate,
 ];
