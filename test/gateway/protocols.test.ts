@@ -4,6 +4,8 @@ import { textOf } from '../../src/contract/chat.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
 import { protocolConformance, type Row } from '../conformance/protocol.ts';
 
+const ALONE = { calls: 1, path: 1, widest: 1 };
+
 /** The router names the strongest of those that it is shown; the members' descriptions hold their names here. */
 const nameStrongest = (labels: readonly string[], { messages }: Call) => {
   const prompt = messages.map(textOf).join('\n');
@@ -77,6 +79,21 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
   ],
   // With samples a coalition of one aggregates, too.
   aggregate: [{}, { options: { samples: 3 }, shared: (n) => 3 * n + (2 ** n - 1) }],
+  // Those who agree leave nothing to choose; an anchor whose samples agree keeps its answer.
+  anchor: [
+    { disagrees: true },
+    { takes: (n) => (n === 1 ? ALONE : { calls: 2, path: 2, widest: 1 }), shared: (n) => n },
+    {
+      carries: doubtful,
+      takes: (n) => (n === 1 ? ALONE : { calls: 2, path: 2, widest: 1 }),
+      shared: (n) => n,
+    },
+    {
+      options: { anchorSamples: 3 },
+      takes: (n) => (n === 1 ? ALONE : { calls: 3, path: 1, widest: 3 }),
+      shared: (n) => n + 2 * (n - 1),
+    },
+  ],
 };
 
 for (const protocol of protocols) {

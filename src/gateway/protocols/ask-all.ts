@@ -99,6 +99,17 @@ export async function askAll(calls: readonly Call[], { ask }: ProtocolContext): 
   return round;
 }
 
+/** As `askAll`, as a part of a longer run: who did not answer is added to `round`. */
+export async function hear(
+  calls: readonly Call[],
+  context: ProtocolContext,
+  round: Round,
+): Promise<readonly Contribution[]> {
+  const { contributions, absences } = await askAll(calls, context);
+  round.absences.push(...absences);
+  return contributions;
+}
+
 export const EarlyExit = Type.Number({
   minimum: 0,
   maximum: 1,

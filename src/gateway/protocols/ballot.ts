@@ -29,6 +29,20 @@ function lastLineOf(text: string): string {
   return unwrapAnswer(readableText(text)?.trimEnd().split('\n').at(-1)?.trim() ?? '');
 }
 
+function supportersOf(
+  contributions: readonly Contribution[],
+  task: Task,
+): Map<string | undefined, Contribution[]> {
+  const supporters = Map.groupBy(contributions, ({ answer }) => voteOf(answer.message.text, task));
+  supporters.delete(undefined);
+  return supporters;
+}
+
+/** How many of the contributions carry the most common vote; 0 when none can be read. */
+export function mostAgreeing(contributions: readonly Contribution[], task: Task): number {
+  return Math.max(0, ...[...supportersOf(contributions, task).values()].map(({ length }) => length));
+}
+
 /**
  * The contribution that carries the most common vote: of its supporters the first in pool order. When no vote
  * can be read at all, the first contribution stands. `priority` gives a tie to the vote of the earliest
@@ -42,8 +56,7 @@ export function winner(
   ties: Ties,
   random: Random,
 ): Contribution {
-  const supporters = Map.groupBy(contributions, ({ answer }) => voteOf(answer.message.text, task));
-  supporters.delete(undefined);
+  const supporters = supportersOf(contributions, task);
   const most = Math.max(...[...supporters.values()].map((group) => group.length));
   const tied = [...supporters].filter(([, group]) => group.length === most);
   if (ties === 'random') tied.sort(([a], [b]) => random(`tie/${a}`) - random(`tie/${b}`));
@@ -65,8 +78,7 @@ export function isDecided(
   task: Task,
 ): boolean {
   if (heard.length <= underWay.length) return false;
-  const supporters = Map.groupBy(heard, ({ answer }) => voteOf(answer.message.text, task));
-  supporters.delete(undefined);
+  const supporters = supportersOf(heard, task);
   const [first, second] = [...supporters.values()].toSorted((a, b) => b.length - a.length);
   if (!first || first.length <= (second?.length ?? 0) + underWay.length) return false;
   const place = calls.findIndex(({ slot }) => slot === first[0]?.slot);

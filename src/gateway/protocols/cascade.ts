@@ -14,11 +14,10 @@ import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { withoutThinking } from '../../scoring/rewards/thinking.ts';
-import { askAll, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
+import { hear, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
 import { choose, labelCall } from './label-step.ts';
-import { spokenBy, withUserText } from './peers.ts';
+import { hasSpoken, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
 import { plainCall } from './single.ts';
@@ -99,10 +98,8 @@ export const cascade = defineProtocol<CascadeOptions>({
     let best: Contribution | undefined;
     for (const member of order.slice(0, -1)) {
       if (round.absences.length > 0 && context.left().calls === 0) break;
-      const { contributions, absences } = await askAll([answerBy(member, false)], context);
-      round.absences.push(...absences);
-      const [own] = contributions;
-      if (!own || !withoutThinking(own.answer.message.text)?.trim()) continue;
+      const [own] = await hear([answerBy(member, false)], context, round);
+      if (!own || !hasSpoken(own)) continue;
       best = own;
       context.offer(own);
       if (await isKept(task, own, options, context, round)) return yield* wholeAnswer(own.slot, own.answer);

@@ -1,5 +1,6 @@
 /** The list of protocols: the only place besides its own file where a protocol's name occurs. */
 import { aggregate } from './aggregate.ts';
+import { anchor } from './anchor.ts';
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
@@ -20,6 +21,7 @@ export const protocols: readonly Protocol[] = [
   route,
   cascade,
   mux,
+  anchor,
   logitFusion,
   logitContrast,
   mixture,

@@ -13,7 +13,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askUntil, callOf, EarlyExit, wholeAnswer, type Contribution, type Settled } from './ask-all.ts';
-import { isDecided, voteOf, winner } from './ballot.ts';
+import { isDecided, mostAgreeing, winner } from './ballot.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 
 /** Below this, probabilities are equal. */
@@ -51,12 +51,6 @@ function trust({ alias }: Member, agreeing: number, { samples, calibration }: Mu
   const fitted = calibration[alias];
   // Fitted with another number of samples, the next share that it knows counts.
   return fitted ? (fitted[Math.ceil((agreeing * fitted.length) / samples) - 1] ?? 0) : agreeing / samples;
-}
-
-function mostAgreeing(own: readonly Contribution[], task: Task): number {
-  const supporters = Map.groupBy(own, ({ answer }) => voteOf(answer.message.text, task));
-  supporters.delete(undefined);
-  return Math.max(0, ...[...supporters.values()].map(({ length }) => length));
 }
 
 /** Members in the order in which ties go to them. */

@@ -70,6 +70,11 @@ export function peersBlock(
   return block(fit(texts, room - frame));
 }
 
+/** Whether a member has said anything besides its reasoning. */
+export function hasSpoken({ answer }: Contribution): boolean {
+  return Boolean(withoutThinking(answer.message.text)?.trim());
+}
+
 /** What a member said, without its reasoning: that is no part of the answer and steers whoever reads it. */
 export function spokenBy({ answer }: Contribution): string {
   return withoutThinking(answer.message.text)?.trim() || '(no answer)';
