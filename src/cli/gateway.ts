@@ -16,6 +16,7 @@ import { createResolver } from '../gateway/resolve.ts';
 import { ScorerMetrics } from '../gateway/scorer-metrics.ts';
 import type { GatewayParts } from '../gateway/ports.ts';
 import { createServer, drain, listen } from '../gateway/server.ts';
+import { ToolTurns } from '../gateway/tool-turns.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
 import { openStore } from '../store/index.ts';
 import { Spool } from '../store/spool.ts';
@@ -150,6 +151,7 @@ async function open(
     resolve: resolverFor(config, catalog),
     run: shadow.run,
     store,
+    turns: new ToolTurns({ store: store.turns, onTurn: (result) => metrics.turned(result) }),
     recorder: { append: spool.append.bind(spool), find: spool.find.bind(spool) },
     metrics,
     clock,

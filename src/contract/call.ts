@@ -69,6 +69,8 @@ export interface Call {
   readonly extra?: Readonly<Record<string, unknown>>;
   /** The client's format constraint and tools, only on calls whose output can reach the client. */
   readonly tools?: readonly unknown[];
+  /** `tool_choice` and `parallel_tool_calls`, as the client sent them. */
+  readonly toolRules?: Readonly<Record<string, unknown>>;
   readonly responseFormat?: unknown;
   /** How many alternatives a token the client wants to see; absent when it wants no log-probabilities. */
   readonly topLogprobs?: number;

@@ -1,5 +1,6 @@
 /** What the rooms are handed instead of reaching for it: time, chance, names, a running system. */
 import type { Answer, Call, CallEnd } from './call.ts';
+import type { ChatMessage } from './chat.ts';
 import type { ConsortError } from './errors.ts';
 import type { Outcome } from './outcome.ts';
 import type { Emit } from './part.ts';
@@ -28,7 +29,17 @@ export type NewId = () => string;
  */
 export type SharedCalls = Map<string, Promise<Answer>>;
 
+/** A call of an earlier run that goes on: its member is asked again, with what it had read then. */
+export interface Resumption {
+  readonly member: string;
+  readonly messages: readonly ChatMessage[];
+  /** Aliases whose words the earlier answer was. */
+  readonly from: readonly string[];
+}
+
 export interface RunOptions {
+  /** Where to go on instead of running the protocol from its start; should the member fail, that is done after all. */
+  readonly resume?: Resumption;
   readonly share?: SharedCalls;
   /** Changes a call before it gets its seed and its place among the shared ones; called once a call, parents first. */
   readonly prepare?: (call: Call) => Call;
@@ -45,6 +56,8 @@ export interface RunOptions {
 export interface RunResult {
   readonly outcome: Outcome;
   readonly answer?: Answer;
+  /** The call that called the tools, when the answer is tool calls. */
+  readonly toolCall?: Call;
   /** Why there is no answer, or why nobody heard it. */
   readonly error?: ConsortError;
 }

@@ -106,7 +106,13 @@ export const Plan = Type.Object({
   tenant: Type.String(),
   choice: Choice,
   design: Design,
+  /** The outcome for whose sake a run in the background was made. */
   parent: Type.Optional(Type.String()),
+  /**
+   * Set when the client brings results of tools: the outcome whose run goes on, or null when that is not known (any
+   * more) and the protocol runs anew on the whole conversation.
+   */
+  resumes: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   configHash: Type.String(),
   simulated: Type.Boolean(),
 });

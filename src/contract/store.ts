@@ -182,6 +182,17 @@ export interface Releases {
   live(policy: string): Promise<Release | undefined>;
 }
 
+/** What a turn of a conversation must know of the one before: texts by name, kept for a while and only so many. */
+export interface Turns {
+  /**
+   * Keeps a text for `ttlMs`, in place of what the name stood for.
+   *
+   * @param most how many are kept at once: those that would be forgotten first go
+   */
+  keep(name: string, text: string, ttlMs: number, most: number): Promise<void>;
+  find(name: string): Promise<string | undefined>;
+}
+
 export interface Store {
   readonly kind: 'sqlite' | 'redis';
   readonly ledger: Ledger;
@@ -190,6 +201,7 @@ export interface Store {
   readonly leases: Leases;
   readonly counters: Counters;
   readonly releases: Releases;
+  readonly turns: Turns;
   /** Rejects with `store_unavailable` when it does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -6,6 +6,8 @@ export const Task = Type.Object({
   messages: Type.Array(ChatMessage, { minItems: 1 }),
   sampling: Sampling,
   tools: Type.Optional(Type.Array(Type.Unknown())),
+  /** `tool_choice` and `parallel_tool_calls`, as the client sent them. */
+  toolRules: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   responseFormat: Type.Optional(Type.Unknown()),
   /** How many alternatives a token the client wants to see; absent when it wants no log-probabilities. */
   topLogprobs: Type.Optional(Type.Integer({ minimum: 0, maximum: 20 })),

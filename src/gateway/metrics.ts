@@ -107,6 +107,11 @@ export class Metrics {
     'system',
     'result',
   ]);
+  readonly #turns = this.#counter(
+    'consort_tool_turns_total',
+    'Turns with tools of teams: what was kept of them for the next turn, and whether that was found.',
+    ['result'],
+  );
   readonly #feedback = this.#counter('consort_feedback_total', 'Feedback received.', ['result']);
   readonly #dropped = this.#counter('consort_ledger_dropped_total', 'Outcomes lost, by reason.', ['reason']);
   readonly #inFlight = this.#gauge('consort_requests_in_flight', 'Plans running now.');
@@ -179,6 +184,9 @@ export class Metrics {
 
   rejected(code: string): void {
     this.#rejected.labels({ code }).inc();
+  }
+  turned(result: string): void {
+    this.#turns.labels({ result }).inc();
   }
   retried(model: string, reason: string): void {
     this.#retries.labels({ model, reason }).inc();

@@ -6,8 +6,8 @@ import type { Outcome } from '../contract/outcome.ts';
 import type { Estimates, Ledger, LedgerEntry, Releases } from '../contract/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { Metrics } from './metrics.ts';
-import type { Caller, Resolved } from './resolve.ts';
-import type { ChatRequest } from '../contract/chat.ts';
+import type { Resolve } from './resolve.ts';
+import type { ToolTurns } from './tool-turns.ts';
 
 /** Where entries wait until the ledger has them. */
 export interface Recorder {
@@ -28,10 +28,11 @@ export interface GatewayParts {
   readonly config: Config;
   /** The current generation. */
   readonly catalog: () => Catalog;
-  readonly resolve: (body: ChatRequest, caller: Caller) => Resolved;
+  readonly resolve: Resolve;
   readonly run: RunSystem;
   readonly store: Shelf;
   readonly recorder: Recorder;
+  readonly turns: Pick<ToolTurns, 'recall' | 'keep'>;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly newId: NewId;

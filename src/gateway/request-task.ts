@@ -16,6 +16,10 @@ export function checkFields(system: System, team: readonly Member[], body: ChatR
   };
   if ((body.n ?? 1) > MOST_CHOICES) refuse('n', body.n, `a team: it gives at most ${MOST_CHOICES} choices`);
   if (body.tools?.length && !protocol.tools) refuse('tools', body.tools.length);
+  const toolChoice = body['tool_choice'] ?? 'auto';
+  if (!body.tools?.length && toolChoice !== 'auto' && toolChoice !== 'none') {
+    refuse('tool_choice', toolChoice, 'a request without tools');
+  }
   if (body.logprobs && team.every(({ capabilities }) => capabilities.logprobs === 0)) {
     refuse('logprobs', true, `members ${team.map(({ alias }) => alias).join(', ')}`);
   }
@@ -36,7 +40,6 @@ const NOT_FOR_TEAMS: readonly (readonly [string, readonly string[]])[] = Object.
   functions: ['[]'],
   logit_bias: ['{}'],
   modalities: ['["text"]'],
-  tool_choice: ['"auto"'],
 });
 
 export function taskOf(system: System, body: ChatRequest, extension: RequestExtension): Task {
@@ -65,7 +68,12 @@ export function taskOf(system: System, body: ChatRequest, extension: RequestExte
 
 /** What a team hands on to the calls whose words can reach the client. */
 function teamFields(body: ChatRequest): Partial<Task> {
-  return { ...(body.logprobs && { topLogprobs: body.top_logprobs ?? 0 }) };
+  return {
+    ...(body.logprobs && { topLogprobs: body.top_logprobs ?? 0 }),
+    ...(body.tools && {
+      toolRules: { tool_choice: body['tool_choice'], parallel_tool_calls: body['parallel_tool_calls'] },
+    }),
+  };
 }
 
 /** The body as the client sent it, less what is ours. */

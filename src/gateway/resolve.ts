@@ -1,10 +1,11 @@
 /** Decides: a model name and a request's extension become a plan and a task. Text of the user is never read. */
 import { createHash } from 'node:crypto';
-import type { NewId } from '../contract/capabilities.ts';
+import type { NewId, Resumption } from '../contract/capabilities.ts';
 import type { ChatRequest, RequestExtension } from '../contract/chat.ts';
 import { ConsortError } from '../contract/errors.ts';
 import type { Budget, Plan } from '../contract/plan.ts';
 import type { Task } from '../contract/task.ts';
+import type { Turn } from '../contract/turn.ts';
 import {
   checkNeeds,
   makeSystem,
@@ -16,6 +17,7 @@ import {
 } from './catalog.ts';
 import type { Protocol } from './protocols/protocol.ts';
 import { checkFields, taskOf } from './request-task.ts';
+import { resumptionOf, type Recalled } from './tool-turns.ts';
 
 /** Who asks. Without auth everyone is `anonymous` and may everything. */
 export interface Caller {
@@ -38,12 +40,17 @@ export interface Resolved {
   /** One for each choice that the client asked for: replicates of the first, with ids of their own. */
   readonly plans: readonly [Plan, ...Plan[]];
   readonly task: Task;
+  /** Where an earlier run goes on with the results of its tools. */
+  readonly resume?: Resumption;
 }
 
 /** The parts of a resolver that outlives generations: each request is decided by the one that is current then. */
 export type ResolverParts = Omit<ResolveParts, 'catalog'> & { readonly catalog: () => Catalog };
 
-export function createResolver(lasting: ResolverParts): (body: ChatRequest, caller: Caller) => Resolved {
+/** @param recalled what is known of the turn before, when the request brings results of tools */
+export type Resolve = (body: ChatRequest, caller: Caller, recalled?: Recalled) => Resolved;
+
+export function createResolver(lasting: ResolverParts): Resolve {
   // What requests without choices of their own get is made once: the store keeps the same values once, too.
   const frames = new WeakMap<System, PlanFrame>();
   const commonFrame = (parts: ResolveParts, system: System) => {
@@ -51,7 +58,7 @@ export function createResolver(lasting: ResolverParts): (body: ChatRequest, call
     if (!frame) frames.set(system, (frame = frameOf(parts, system, {})));
     return frame;
   };
-  return (body, caller) => {
+  return (body, caller, recalled) => {
     const parts = { ...lasting, catalog: lasting.catalog() };
     const system = findSystem(parts, body.model, caller);
     const extension = body.consort ?? {};
@@ -66,15 +73,20 @@ export function createResolver(lasting: ResolverParts): (body: ChatRequest, call
             .update(JSON.stringify([caller.tenant, system.id, seed, body.messages]))
             .digest('hex')
             .slice(0, 32);
-    const frame = body.consort ? frameOf(parts, system, extension) : commonFrame(parts, system);
+    const turn = recalled?.turn;
+    const resumed = turn && resumedFrame(parts, system, turn, extension);
+    const frame = resumed ?? (body.consort ? frameOf(parts, system, extension) : commonFrame(parts, system));
     const identity = { id, seed, promptInstance: instance, tenant: caller.tenant };
-    const cluster = extension.cluster ?? instance;
-    const plan = { ...frame, ...identity, cluster, asked: body.model };
+    const cluster = extension.cluster ?? (resumed ? turn?.cluster : undefined) ?? instance;
+    const resumes = recalled && { resumes: resumed && turn ? turn.outcome : null };
+    const plan = { ...frame, ...identity, cluster, asked: body.model, ...resumes };
     if (!system.plain) checkFields(system, plan.members, body);
     const more = Array.from({ length: system.plain ? 0 : (body.n ?? 1) - 1 }, (_, index) => {
       return { ...plan, id: parts.newId(), replicate: index + 1 };
     });
-    return { system, plans: [plan, ...more], task: taskOf(system, body, extension) };
+    const task = taskOf(system, body, extension);
+    const resume = resumed && turn && { resume: resumptionOf(turn, body.messages) };
+    return { system, plans: [plan, ...more], task, ...resume };
   };
 }
 
@@ -192,6 +204,26 @@ function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFr
     configHash: parts.catalog.configHash,
     simulated: system.simulated,
   };
+}
+
+/**
+ * The frame of a run that goes on: the coalition and options of the turn before. Undefined when that run would not be
+ * made any more: the system has changed, or the request wants another coalition or other options.
+ */
+function resumedFrame(
+  parts: PlanParts,
+  system: System,
+  turn: Turn,
+  extension: RequestExtension,
+): PlanFrame | undefined {
+  const { coalition, options, choice, protocolRevision } = turn;
+  if (!coalition.every((alias) => system.pool.members.some((member) => member.alias === alias)))
+    return undefined;
+  const frame = frameOf(parts, system, { coalition, options, ...extension });
+  const isSame =
+    frame.protocolRevision === protocolRevision &&
+    frame.members.map(({ alias }) => alias).join() === coalition.join();
+  return isSame ? { ...frame, choice } : undefined;
 }
 
 function coalitionOf(system: System, coalition: readonly string[] | undefined) {

@@ -90,7 +90,7 @@ export class Shadow {
     // The first choice stands for all: they have one prompt.
     if (plan.replicate > 0) return undefined;
     const isWholeTeam = plan.members.length === plan.pool.size;
-    if (!isWholeTeam || task.tools?.length) return undefined;
+    if (!isWholeTeam || task.tools?.length || plan.resumes !== undefined) return undefined;
     const uniform = (what: string) =>
       this.#parts.random(`shadow/${what}/${plan.system}/${plan.cluster}/${this.#day()}`);
     if (uniform('sample') >= settings.fraction) return undefined;

@@ -12,7 +12,10 @@ export interface SharedPlan {
 }
 
 /** The fields that a plan has for itself. */
-type OwnPlan = Pick<Plan, 'id' | 'seed' | 'replicate' | 'promptInstance' | 'cluster' | 'tenant' | 'parent'>;
+type OwnPlan = Pick<
+  Plan,
+  'id' | 'seed' | 'replicate' | 'promptInstance' | 'cluster' | 'tenant' | 'parent' | 'resumes'
+>;
 
 const OWN: ReadonlySet<string> = new Set<keyof OwnPlan>([
   'id',
@@ -22,13 +25,24 @@ const OWN: ReadonlySet<string> = new Set<keyof OwnPlan>([
   'cluster',
   'tenant',
   'parent',
+  'resumes',
 ]);
 
 /** By its members: the last plan of a team and what it shares. Nearly always the next one shares the same. */
 const latest = new WeakMap<Plan['members'], { readonly plan: Plan; readonly shared: SharedPlan }>();
 
-export function ownPlan({ id, seed, replicate, promptInstance, cluster, tenant, parent }: Plan): OwnPlan {
-  return { id, seed, replicate, promptInstance, cluster, tenant, ...(parent !== undefined && { parent }) };
+export function ownPlan(plan: Plan): OwnPlan {
+  const { id, seed, replicate, promptInstance, cluster, tenant, parent, resumes } = plan;
+  return {
+    id,
+    seed,
+    replicate,
+    promptInstance,
+    cluster,
+    tenant,
+    ...(parent !== undefined && { parent }),
+    ...(resumes !== undefined && { resumes }),
+  };
 }
 
 export function sharedPlan(plan: Plan): SharedPlan {

@@ -63,6 +63,7 @@ export function storeConformance(t: Test, name: string, start: (t: Test) => Prom
     leaseTests(t, store, second);
     counterTests(t, store, second);
     releaseTests(t, store, second);
+    turnTests(t, store, second);
     lagTests(t, store, second);
     restartTest(t, subject);
   });
@@ -71,7 +72,9 @@ export function storeConformance(t: Test, name: string, start: (t: Test) => Prom
 function ledgerTests(t: Test, store: Store, second: Store): void {
   t.test('keeps entries in order and reads them from any place', async (t) => {
     const pool = freshPool();
-    const entries = Array.from({ length: 5 }, (_, i) => outcomeEntry(pool, { answer: `${i}` }));
+    const { plan } = outcomeOf(pool);
+    const plans = [plan, { ...plan, resumes: null }, { ...plan, resumes: 'before' }, plan, plan];
+    const entries = plans.map((one, i) => outcomeEntry(pool, { answer: `${i}`, plan: one }));
     await store.ledger.append(entries.slice(0, 2));
     await store.ledger.append(entries.slice(2));
     const all = await second.ledger.read(pool, '0-0', 10);
@@ -433,6 +436,37 @@ function counterTests(t: Test, store: Store, second: Store): void {
     await store.counters.settle(name, 5);
     t.equal(await second.counters.total(name), 0, 'what is forgotten cannot be settled');
     t.ok(await second.counters.reserve(name, 1, 1, 60_000));
+  });
+}
+
+function turnTests(t: Test, store: Store, second: Store): void {
+  t.test('keeps a text under a name, for all who ask', async (t) => {
+    const name = freshPool();
+    t.equal(await store.turns.find(name), undefined);
+    await store.turns.keep(name, 'ünö "1"', 60_000, 100);
+    t.equal(await second.turns.find(name), 'ünö "1"');
+    await second.turns.keep(name, 'two', 60_000, 100);
+    t.equal(await store.turns.find(name), 'two', 'the later one');
+  });
+
+  t.test('forgets a text after its time', async (t) => {
+    const [brief, long] = [freshPool(), freshPool()];
+    await store.turns.keep(brief, 'one', 30, 100);
+    await store.turns.keep(long, 'two', 60_000, 100);
+    await sleep(60);
+    t.equal(await second.turns.find(brief), undefined);
+    await store.turns.keep(brief, 'three', 60_000, 100);
+    t.equal(await second.turns.find(brief), 'three', 'and its name is free again');
+    t.equal(await second.turns.find(long), 'two');
+  });
+
+  t.test('keeps no more texts than it may: those that end first go', async (t) => {
+    const names = Array.from({ length: 6 }, freshPool);
+    for (const [index, name] of names.entries()) await store.turns.keep(name, name, 90_000 + index * 1000, 3);
+    const found = await Promise.all(names.map((name) => second.turns.find(name)));
+    t.strictSame(found, [undefined, undefined, undefined, ...names.slice(3)]);
+    await store.turns.keep(freshPool(), 'short', 1000, 3);
+    t.equal(await second.turns.find(names[3] ?? ''), names[3], 'even the newest');
   });
 }
 

@@ -9,10 +9,12 @@ import { openSystem } from '../../src/cli/system.ts';
 import type { Estimate } from '../../src/contract/estimate.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Reward } from '../../src/contract/reward.ts';
+import type { Turns } from '../../src/contract/store.ts';
 import { Metrics } from '../../src/gateway/metrics.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
 import { createResolver } from '../../src/gateway/resolve.ts';
 import { createServer, listen } from '../../src/gateway/server.ts';
+import { ToolTurns } from '../../src/gateway/tool-turns.ts';
 import { verifiers } from '../../src/scoring/rewards/index.ts';
 
 export interface TestGateway {
@@ -29,14 +31,21 @@ export interface TestGateway {
 }
 
 export interface GatewayOptions {
+  /** Where turns of tools are kept; by default nowhere. */
+  readonly turns?: Turns;
   readonly estimates?: readonly Estimate[];
   readonly notice?: string;
 }
 
+const NOWHERE: Turns = {
+  keep: () => Promise.resolve(),
+  find: () => Promise.resolve(undefined),
+};
+
 export async function startGateway(
   t: Test,
   document: object,
-  { estimates = [], notice }: GatewayOptions = {},
+  { estimates = [], notice, turns = NOWHERE }: GatewayOptions = {},
 ): Promise<TestGateway> {
   const { config, problems } = checkDocument(document, known);
   if (!config) throw new TypeError(JSON.stringify(problems));
@@ -87,6 +96,7 @@ export async function startGateway(
       },
       releases: { list: () => Promise.resolve([]) },
     },
+    turns: new ToolTurns({ store: turns, onTurn: (result) => metrics.turned(result) }),
     recorder: {
       append(entry) {
         if (gateway.isFull) return false;

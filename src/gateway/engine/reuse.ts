@@ -10,7 +10,7 @@ import { untilAborted } from './abort.ts';
 
 export function callKey(call: Call, replicate: number): string {
   const { member, messages, sampling, sample, tools, responseFormat, topLogprobs } = call;
-  const { choose, confidence, extra, wants } = call;
+  const { toolRules, choose, confidence, extra, wants } = call;
   return JSON.stringify([
     member.alias,
     member.revision,
@@ -19,6 +19,7 @@ export function callKey(call: Call, replicate: number): string {
     messages,
     sampling,
     tools,
+    toolRules,
     responseFormat,
     topLogprobs,
     choose,

@@ -1,9 +1,9 @@
 /** Runs a plan to its end: protocol, decorated calls, deadline, and one outcome whatever happens. */
-import type { Answer, Call, Send } from '../../contract/call.ts';
+import { isAbsent, type Answer, type Call, type Send } from '../../contract/call.ts';
 import type { Clock, NewId, RunOptions, RunResult, RunSystem } from '../../contract/capabilities.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Outcome } from '../../contract/outcome.ts';
-import type { Part } from '../../contract/part.ts';
+import type { Message, Part } from '../../contract/part.ts';
 import type { Plan } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { wholeAnswer } from '../protocols/ask-all.ts';
@@ -15,6 +15,7 @@ import { Course, cutOf } from './course.ts';
 import { closeBook } from './outcome.ts';
 import { record, type CallBook } from './record.ts';
 import { startCall } from './reply.ts';
+import { resume } from './resume.ts';
 import { reuse } from './reuse.ts';
 import { upright } from './upright.ts';
 import { witness } from './witness.ts';
@@ -94,6 +95,8 @@ interface Run {
   readonly life: Lifeline;
   readonly course: Course;
   readonly context: ProtocolContext;
+  /** Which call said a message that calls tools. */
+  readonly callers: ReadonlyMap<Message, Call>;
 }
 
 function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions): Run {
@@ -106,12 +109,16 @@ function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions
   if (options.share) send = reuse(options.share, plan.replicate)(send);
   send = record(book)(send);
   if (options.onCall) send = witness(options.onCall)(send);
+  const callers = new Map<Message, Call>();
   const ask = (asked: Call) => {
     const control = life.open();
     const prepared = options.prepare?.(asked) ?? asked;
     const call = plan.seed === '' ? prepared : withSeed(plan, prepared);
     const reply = startCall(call, send, control, options.stream);
     life.follow(control, reply.answer);
+    void reply.answer.then((result) => {
+      if (!isAbsent(result) && result.message.toolCalls) callers.set(result.message, call);
+    });
     return reply;
   };
   const left = () => ({
@@ -122,7 +129,7 @@ function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions
   // Coalitions that share calls need them all.
   const course = new Course((share) => !options.share && random('early-exit') < share);
   const { offer, settle } = course;
-  return { book, life, course, context: { ask, random, left, offer, settle } };
+  return { book, life, course, callers, context: { ask, random, left, offer, settle } };
 }
 
 function withSeed(plan: Plan, call: Call): Call {
@@ -149,7 +156,10 @@ export function createRunSystem(parts: EngineParts): RunSystem {
       if (part.type !== 'opaque') course.firstPartMs ??= clock.elapsed() - book.startedAt;
       return options.emit?.(part);
     };
-    const ended = await conduct(protocol.run(task, plan.members, plan.options, context), run, emit);
+    const steps = options.resume
+      ? resume(options.resume, protocol, plan, task, context)
+      : protocol.run(task, plan.members, plan.options, context);
+    const ended = await conduct(steps, run, emit);
     const { answer } = ended;
     let { error } = ended;
     clearTimeout(timer);
@@ -164,7 +174,13 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     const times = { startedAt, firstPartMs, durationMs };
     const outcome = closeBook({ id, plan, task, calls, answer, error, cutShort, earlyExit, ...times });
     await parts.onOutcome(outcome);
-    return { outcome, ...(answer && { answer }), ...(error && { error }) };
+    const toolCall = answer && run.callers.get(answer.message);
+    return {
+      outcome,
+      ...(answer && { answer }),
+      ...(toolCall && { toolCall }),
+      ...(error && { error }),
+    };
   };
 }
 

@@ -55,13 +55,15 @@ export function callOf(task: Task, member: Member, asking: Asking): Call {
     ...(asking.canReachClient &&
       task.responseFormat !== undefined && { responseFormat: task.responseFormat }),
     ...(asking.canReachClient && task.topLogprobs !== undefined && { topLogprobs: task.topLogprobs }),
-    ...(asking.tools && task.tools && { tools: task.tools }),
+    ...(asking.tools &&
+      task.tools && { tools: task.tools, ...(task.toolRules && { toolRules: task.toolRules }) }),
     ...(asking.confidence && { confidence: true }),
   };
 }
 
-/** Whether the client's answer must keep to a form that drafts are not held to. */
-export function isConstrained({ responseFormat, sampling }: Task): boolean {
+/** Whether the client's answer must keep to a form that drafts are not held to, or may be calls of tools. */
+export function isConstrained({ responseFormat, sampling, tools }: Task): boolean {
+  if (tools && tools.length > 0) return true;
   return responseFormat !== undefined || (sampling.stop !== undefined && sampling.stop !== null);
 }
 

@@ -60,6 +60,11 @@ export interface Protocol {
   /** Whether tools may be offered: only where one member speaks and the others cannot call them. */
   readonly tools: boolean;
   /**
+   * Set where each turn is a run of its own: results of tools then start the protocol anew, instead of going back to
+   * the member that called them.
+   */
+  readonly runsEachTurn?: true;
+  /**
    * What coalitions of one prompt can share: `A` all values follow from each member's own answers, `B` first
    * answers are shared and one call a coalition is not, `C` prompts depend on the coalition from round 2, `D` they
    * depend on the way that each run took.

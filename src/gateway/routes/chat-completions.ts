@@ -1,5 +1,6 @@
 /** POST /v1/chat/completions: one run, encoded as a stream or as a body. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { RunOptions } from '../../contract/capabilities.ts';
 import { ChatRequest } from '../../contract/chat.ts';
 import type { Part } from '../../contract/part.ts';
 import { runChoices, type Choices } from '../choices.ts';
@@ -20,7 +21,7 @@ export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void
     { schema: { body: ChatRequest } },
     async (request, reply) => {
       const { body } = request;
-      const resolved = parts.resolve(body, request.caller);
+      const resolved = await resolve(parts, request);
       const stream = body.stream === true;
       const control = new AbortController();
       if (reply.raw.destroyed) control.abort();
@@ -40,6 +41,27 @@ export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void
 }
 
 type ChatCall = FastifyRequest<{ Body: ChatRequest }>;
+
+/** Only a team's turns are kept: a plain model is sent all that it needs, and some protocols begin anew each turn. */
+async function resolve({ resolve: decide, turns, catalog }: GatewayParts, { body, caller }: ChatCall) {
+  const system = catalog().systems.get(body.model);
+  if (system?.plain || system?.protocol.runsEachTurn) return decide(body, caller);
+  const recalled = await turns.recall(caller.tenant, body);
+  return decide(body, caller, recalled);
+}
+
+/** Runs the plans, and keeps what a next turn with results of tools needs before the client can send it. */
+async function run(
+  { run: runSystem, turns }: GatewayParts,
+  { plans, task, system, resume }: Resolved,
+  options: RunOptions,
+): Promise<Choices> {
+  const told = await runChoices(runSystem, plans, task, { ...options, ...(resume && { resume }) });
+  if (!system.plain && !system.protocol.runsEachTurn) {
+    await Promise.all(told.results.map((result) => turns.keep(task.messages, result)));
+  }
+  return told;
+}
 
 function outcomeHeaders({ plans, system }: Resolved, { id }: ChatCall): Record<string, string> {
   const outcomes = plans.map((plan) => plan.id).join(', ');
@@ -65,22 +87,16 @@ async function whole(
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<void> {
-  const { plans, task, system } = resolved;
   let raw: string | undefined;
   const emit = (part: Part) => {
     if (part.raw !== undefined) raw = part.raw;
   };
   const options = answerOptions(parts, resolved, request);
-  const { results, error } = await runChoices(parts.run, plans, task, {
-    emit,
-    signal,
-    stream: false,
-    trace: false,
-  });
+  const { results, error } = await run(parts, resolved, { emit, signal, stream: false, trace: false });
   if (reply.raw.destroyed) return;
   void reply.headers(outcomeHeaders(resolved, request));
   if (error) throw error;
-  const text = system.plain && raw !== undefined ? raw : chatBody(results, options);
+  const text = resolved.system.plain && raw !== undefined ? raw : chatBody(results, options);
   await reply.type('application/json; charset=utf-8').send(text);
 }
 
@@ -92,7 +108,7 @@ async function streamed(
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<void> {
-  const { plans, task, system } = resolved;
+  const { system } = resolved;
   const options = answerOptions(parts, resolved, request);
   let chat: { stream: SseStream; writer: ChatStream } | undefined;
   const begin = () => {
@@ -115,7 +131,7 @@ async function streamed(
   const emit = (part: Part) => begin().writer.write(part);
   let told: Choices;
   try {
-    told = await runChoices(parts.run, plans, task, { emit, signal, stream: true, trace: options.trace });
+    told = await run(parts, resolved, { emit, signal, stream: true, trace: options.trace });
   } finally {
     clearTimeout(timer);
   }

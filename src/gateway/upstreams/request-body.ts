@@ -67,7 +67,7 @@ function chatFields(call: Call, stream: boolean): Fields {
     model: call.member.model,
     messages: call.messages,
     ...(call.continues && { continue_final_message: true, add_generation_prompt: false }),
-    ...(call.tools && { tools: call.tools }),
+    ...(call.tools && { tools: call.tools, ...call.toolRules }),
     ...(call.responseFormat !== undefined && { response_format: call.responseFormat }),
     ...(call.choose && labelFields(call.choose, call)),
     stream,

@@ -1,5 +1,5 @@
 /** The shared store: Redis 7 or later. */
-import type { Counters, Estimates, Leases, Store, Tallies, TallyEvent } from '../../contract/store.ts';
+import type { Counters, Estimates, Leases, Store, Tallies, TallyEvent, Turns } from '../../contract/store.ts';
 import { decodeEstimates, encodeEstimates } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
 import { parseTallyName, tallyName } from '../tally-name.ts';
@@ -17,6 +17,8 @@ import {
   streamKey,
   sumsKey,
   SYSTEMS,
+  TURNS,
+  TURNS_END,
 } from './keys.ts';
 import { redisLedger } from './ledger.ts';
 import { redisReleases } from './releases.ts';
@@ -36,6 +38,7 @@ export const redis: StoreKind = {
       leases: leasesOf(connection),
       counters: countersOf(connection),
       releases: redisReleases(connection),
+      turns: turnsOf(connection),
       ping: async () => void (await connection.run((server) => server.ping())),
       close: () => connection.close(),
     };
@@ -136,5 +139,17 @@ function countersOf(connection: Connection): Counters {
       await connection.run((server) => server.consortSettle(counterKey(name), difference));
     },
     total: async (name) => Number((await connection.run((server) => server.get(counterKey(name)))) ?? 0),
+  };
+}
+
+function turnsOf(connection: Connection): Turns {
+  return {
+    async keep(name, text, ttlMs, most) {
+      await connection.run((server) => server.consortKeep(TURNS, TURNS_END, name, text, ttlMs, most));
+    },
+    async find(name) {
+      const found = await connection.run((server) => server.consortFind(TURNS, TURNS_END, name));
+      return typeof found === 'string' ? found : undefined;
+    },
   };
 }

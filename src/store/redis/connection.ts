@@ -23,6 +23,8 @@ interface Scripts {
   reserve(...args: (string | number)[]): Promise<unknown>;
   settle(...args: (string | number)[]): Promise<unknown>;
   change(...args: (string | number)[]): Promise<unknown>;
+  keep(...args: (string | number)[]): Promise<unknown>;
+  find(...args: (string | number)[]): Promise<unknown>;
 }
 export type Commands = Redis & {
   readonly [Name in keyof Scripts as `consort${Capitalize<Name>}`]: Scripts[Name];
@@ -71,6 +73,8 @@ export class Connection {
         consortReserve: { lua: lua('reserve'), numberOfKeys: 1 },
         consortSettle: { lua: lua('settle'), numberOfKeys: 1 },
         consortChange: { lua: lua('change'), numberOfKeys: 3 },
+        consortKeep: { lua: lua('keep'), numberOfKeys: 2 },
+        consortFind: { lua: lua('find'), numberOfKeys: 2 },
       },
     } as const satisfies RedisOptions;
     this.#redis = new Redis(url, options) as Commands;

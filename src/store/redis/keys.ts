@@ -26,6 +26,11 @@ export const leaseTokenKey = (name: string): string => `consort:{lease:${escapeP
 
 export const counterKey = (name: string): string => `consort:counter:${escapePart(name)}`;
 
+/** Texts that turns of conversations need of the ones before, by name. */
+export const TURNS = 'consort:{turns}:texts';
+/** When each of them is forgotten. */
+export const TURNS_END = 'consort:{turns}:ends';
+
 /** Set of all policies that have releases. */
 export const POLICIES = 'consort:policies';
 const inPolicy = (policy: string, rest: string) => `consort:{releases:${escapePart(policy)}}:${rest}`;

@@ -12,6 +12,7 @@ import type {
   Releases,
   Store,
   Tallies,
+  Turns,
 } from '../../contract/store.ts';
 import { decodeEntry, decodeEstimates, encodeEntry, encodeEstimates, isWork } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
@@ -41,6 +42,7 @@ export async function openSqlite(
     leases: leasesOf(link),
     counters: countersOf(link),
     releases: releasesOf(link),
+    turns: turnsOf(link),
     ping: () => ping(link, settings.timeoutMs),
     close: () => link.close(),
   };
@@ -138,6 +140,13 @@ function countersOf(link: Link): Counters {
     reserve: (name, amount, limit, ttlMs) => link.call('reserve', name, amount, limit, ttlMs),
     settle: (name, difference) => link.call('settle', name, difference),
     total: (name) => link.call('total', name),
+  };
+}
+
+function turnsOf(link: Link): Turns {
+  return {
+    keep: (name, text, ttlMs, most) => link.call('keepTurn', name, text, ttlMs, most),
+    find: (name) => link.call('findTurn', name),
   };
 }
 

@@ -8,6 +8,7 @@ import { CounterTable } from './counters.ts';
 import { LeaseTable } from './leases.ts';
 import { ReleaseTable } from './releases.ts';
 import { TallyTables } from './tallies.ts';
+import { TurnTable } from './turns.ts';
 
 /** How long another process may hold the file. */
 const BUSY_MS = 5_000;
@@ -20,6 +21,7 @@ export class Database {
   readonly leases: LeaseTable;
   readonly counters: CounterTable;
   readonly releases: ReleaseTable;
+  readonly turns: TurnTable;
   readonly #database: DatabaseSync;
   readonly #publish: StatementSync;
   readonly #estimates: StatementSync;
@@ -39,6 +41,7 @@ export class Database {
       this.leases = new LeaseTable(database, now);
       this.counters = new CounterTable(database, now);
       this.releases = new ReleaseTable(database);
+      this.turns = new TurnTable(database, now);
       this.#publish = database.prepare(
         `INSERT INTO estimates VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
          SET body = excluded.body, fence = excluded.fence WHERE excluded.fence >= estimates.fence`,

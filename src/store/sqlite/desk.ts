@@ -25,6 +25,7 @@ const WRITES: ReadonlySet<Method> = new Set([
   'reserve',
   'settle',
   'changeReleases',
+  'keepTurn',
 ]);
 
 interface Waiter {
@@ -137,7 +138,7 @@ export class Desk {
 }
 
 function callsOf(database: Database): Calls {
-  const { ledger, tallies, leases, counters, releases } = database;
+  const { ledger, tallies, leases, counters, releases, turns } = database;
   return {
     ping: () => void database.version(),
     append: (entries, plans) => ledger.append(entries, plans),
@@ -169,6 +170,8 @@ function callsOf(database: Database): Calls {
     policies: () => releases.policies(),
     liveRelease: (policy) => releases.live(policy),
     changeReleases: (policy, changes) => releases.change(policy, changes),
+    keepTurn: (...args) => turns.keep(...args),
+    findTurn: (name) => turns.find(name),
     publish: (...args) => database.publish(...args),
     estimates: (filter) => database.estimates(filter),
     close: () => {},

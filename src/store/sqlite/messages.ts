@@ -31,6 +31,8 @@ export interface Calls {
   policies(): string[];
   liveRelease(policy: string): string | undefined;
   changeReleases(policy: string, changes: readonly StoredRelease[]): boolean;
+  keepTurn(name: string, text: string, ttlMs: number, most: number): void;
+  findTurn(name: string): string | undefined;
   publish(system: string, task: string, source: string, body: string, fence: number): boolean;
   estimates(filter: { readonly system?: string; readonly task?: string }): string[];
   close(): void;

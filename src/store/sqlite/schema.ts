@@ -79,6 +79,12 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE plans (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, used_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
   ALTER TABLE entries ADD COLUMN plan INTEGER;
   `,
+  `
+  CREATE TABLE turns (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, body TEXT NOT NULL, expires_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX turns_by_end ON turns (expires_at);
+  `,
 ];
 
 /** Brings a file to the newest tables; refuses one that a newer program has written. */
