@@ -21,7 +21,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Usage } from '../../contract/chat.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { hear, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
+import { askInto, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { mostAgreeing, voteOf, winner } from './ballot.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
 import { choose, labelCall } from './label-step.ts';
@@ -103,7 +103,7 @@ async function anchorOf(
     const calls = Array.from({ length: anchorSamples }, (_, sample) =>
       answerCall(task, member, options, sample),
     );
-    const samples = await hear(calls, context, round);
+    const samples = await askInto(calls, context, round);
     if (samples.length === 0) continue;
     const own = winner(samples, task, 'priority', context.random);
     const share = mostAgreeing(samples, task) / anchorSamples || undefined;
@@ -190,7 +190,7 @@ export const anchor = defineProtocol<AnchorOptions>({
     let chosen = own;
     for (const partner of partnersOf(anchored, others, options)) {
       if (round.absences.length > 0 && context.left().calls === 0) break;
-      const [other] = await hear([answerCall(task, partner, options)], context, round);
+      const [other] = await askInto([answerCall(task, partner, options)], context, round);
       if (!other || !hasSpoken(other)) continue;
       chosen = await settle(own, other, task, context, round);
       break;

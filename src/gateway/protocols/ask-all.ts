@@ -102,7 +102,7 @@ export async function askAll(calls: readonly Call[], { ask }: ProtocolContext): 
 }
 
 /** As `askAll`, as a part of a longer run: who did not answer is added to `round`. */
-export async function hear(
+export async function askInto(
   calls: readonly Call[],
   context: ProtocolContext,
   round: Round,

@@ -14,7 +14,7 @@ import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { hear, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
+import { askInto, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
 import { choose, labelCall } from './label-step.ts';
 import { hasSpoken, spokenBy, withUserText } from './peers.ts';
@@ -98,7 +98,7 @@ export const cascade = defineProtocol<CascadeOptions>({
     let best: Contribution | undefined;
     for (const member of order.slice(0, -1)) {
       if (round.absences.length > 0 && context.left().calls === 0) break;
-      const [own] = await hear([answerBy(member, false)], context, round);
+      const [own] = await askInto([answerBy(member, false)], context, round);
       if (!own || !hasSpoken(own)) continue;
       best = own;
       context.offer(own);

@@ -12,8 +12,9 @@ import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { askUntil, callOf, EarlyExit, wholeAnswer, type Contribution, type Settled } from './ask-all.ts';
+import { askUntil, EarlyExit, wholeAnswer, type Contribution, type Settled } from './ask-all.ts';
 import { isDecided, mostAgreeing, winner } from './ballot.ts';
+import { openingCalls } from './opening.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 
 /** Below this, probabilities are equal. */
@@ -125,17 +126,7 @@ export const mux = defineProtocol<MuxOptions>({
   describe: ({ samples }, members) => ({ calls: members * samples, path: 1, widest: members * samples }),
   async *run(task, team, options, context) {
     const { samples, ties, earlyExit } = options;
-    const calls = team.flatMap((member) =>
-      Array.from({ length: samples }, (_, sample) =>
-        callOf(task, member, {
-          slot: sample === 0 ? `answer/${member.alias}` : `answer/${member.alias}/${sample}`,
-          purpose: 'answer',
-          messages: task.messages,
-          sample,
-          canReachClient: true,
-        }),
-      ),
-    );
+    const calls = openingCalls(task, team, { stage: 'answer', samples, canReachClient: true });
     const order = ranked(team, options, context);
     const isSettled = settledBy(order, calls, task, options);
     const round = await askUntil(calls, isSettled, earlyExit, context);
