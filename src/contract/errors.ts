@@ -20,6 +20,11 @@ export const CATALOGUE = {
     '%s: %s cannot be honoured by %s',
     'Leave the field out, or ask for a model that can honour it.',
   ),
+  images_unread: request(
+    400,
+    'Model %s does not read images',
+    'Ask members that do (capabilities.images), or send text only.',
+  ),
   model_not_found: request(
     404,
     'There is no model %s',

@@ -65,6 +65,7 @@ const STATUS: Partial<Record<ErrorCode, Absence['status']>> = {
   client_gone: 'cancelled',
   call_not_needed: 'cancelled',
   budget_spent: 'refused',
+  images_unread: 'refused',
 };
 
 /** How an error ends a call, for its record. */

@@ -12,6 +12,7 @@ import { untilAborted } from './abort.ts';
 import { budget, Purse } from './budget.ts';
 import { callSeed, chanceFor } from './chance.ts';
 import { Course, cutOf } from './course.ts';
+import { legible } from './legible.ts';
 import { closeBook } from './outcome.ts';
 import { record, type CallBook } from './record.ts';
 import { startCall } from './reply.ts';
@@ -107,6 +108,8 @@ function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions
   const book: CallBook = { records: [], startedAt: clock.elapsed(), clock, ...(trace && { trace }) };
   let send = budget(purse)(upright(task.passThrough !== undefined)(parts.send));
   if (options.share) send = reuse(options.share, plan.replicate)(send);
+  // What passes through is between the client and its model.
+  if (!task.passThrough) send = legible(send);
   send = record(book)(send);
   if (options.onCall) send = witness(options.onCall)(send);
   const callers = new Map<Message, Call>();
