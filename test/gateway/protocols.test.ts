@@ -77,6 +77,21 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       shared: (n) => n + 2 * (n * 2 ** (n - 1) - n) + (2 ** n - n - 1),
     },
   ],
+  // No passage is an answer. All cards are shared; each coalition has an answer of its own, those of one a plain one.
+  'knowledge-card': [
+    { answersFrom: Infinity, shared: (n) => n + (2 ** n - 1) },
+    // The first of four is never asked for a passage.
+    {
+      options: { excludeAnswerer: true },
+      answersFrom: Infinity,
+      shared: (n) => n - 1 + (2 ** n - 1),
+    },
+  ],
+  relay: [
+    { disagrees: true, speaksOnce: true },
+    { options: { order: 'seeded', untilAgreement: false }, speaksOnce: true },
+    { options: { order: ['cyd', 'ada'], untilAgreement: false }, speaksOnce: true },
+  ],
   // With samples a coalition of one aggregates, too.
   aggregate: [{}, { options: { samples: 3 }, shared: (n) => 3 * n + (2 ** n - 1) }],
   // Those who agree leave nothing to choose; an anchor whose samples agree keeps its answer.

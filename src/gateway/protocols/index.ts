@@ -4,11 +4,13 @@ import { anchor } from './anchor.ts';
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
+import { knowledgeCard } from './knowledge-card.ts';
 import { logitContrast } from './logit-contrast.ts';
 import { logitFusion } from './logit-fusion.ts';
 import { mixture } from './mixture.ts';
 import { mux } from './mux.ts';
 import type { Protocol } from './protocol.ts';
+import { relay } from './relay.ts';
 import { route } from './route.ts';
 import { single } from './single.ts';
 import { vote } from './vote.ts';
@@ -25,5 +27,7 @@ export const protocols: readonly Protocol[] = [
   logitFusion,
   logitContrast,
   mixture,
+  knowledgeCard,
+  relay,
   aggregate,
 ];
