@@ -34,15 +34,19 @@ export function checkDocument(document: unknown, known: Known): Checked {
 
 function schemaProblems(document: unknown): Problem[] {
   const problems = new Map<string, Problem>();
-  for (const { instancePath, keyword, message } of schema.Errors(document)) {
+  const words = new Map<string, unknown[]>();
+  for (const { instancePath, keyword, message, params } of schema.Errors(document)) {
     if (keyword === 'additionalProperties') continue;
     const { path, value } = locate(document, instancePath);
     const unknown = keyword === 'boolean';
     // A union reports its branches and then itself: the first report says more.
     if (problems.has(path) && keyword === 'anyOf') continue;
+    // A union of words reports each that it is not.
+    if (keyword === 'const') words.set(path, [...(words.get(path) ?? []), ...Object.values<unknown>(params)]);
+    const rule = keyword === 'const' ? `must be one of ${words.get(path)?.join(', ')}` : message;
     problems.set(path, {
       path,
-      message: unknown ? 'is not a known field' : `${message}, found ${shown(path, value)}`,
+      message: unknown ? 'is not a known field' : `${rule}, found ${shown(path, value)}`,
       remedy: unknown
         ? 'Remove it, or correct its spelling; docs/reference/config.md lists the fields.'
         : 'See docs/reference/config.md for what it takes.',

@@ -22,11 +22,14 @@ function isWrittenOut(field: string, value: string): boolean {
 export interface Resolution {
   readonly value: unknown;
   readonly problems: readonly Problem[];
+  /** What was put in the place of references: no message may repeat it, whatever field it stands in. */
+  readonly secrets: ReadonlySet<string>;
 }
 
 /** Replaces references everywhere in a parsed document; reports each that cannot be. */
 export function resolveReferences(document: unknown, environment: Environment): Resolution {
   const problems: Problem[] = [];
+  const secrets = new Set<string>();
   const walk = (value: unknown, path: readonly string[]): unknown => {
     if (Array.isArray(value)) return value.map((item, index) => walk(item, [...path, nameOf(item, index)]));
     if (typeof value === 'object' && value !== null) {
@@ -46,17 +49,22 @@ export function resolveReferences(document: unknown, environment: Environment): 
       });
       return UNRESOLVED;
     }
-    if (FILE_FIELDS.has(field) && value.startsWith('file:')) return fromFile(value.slice(5), path, problems);
+    if (FILE_FIELDS.has(field) && value.startsWith('file:')) {
+      const content = fromFile(value.slice(5), path, problems);
+      secrets.add(content);
+      return content;
+    }
     return value.replace(REFERENCE, (_match, name: string) => {
       const found = environment[name];
       if (found === undefined || found === '') {
         const message = `the environment variable ${name} is not set`;
         problems.push({ path: path.join('.'), message, remedy: `Set ${name}, or remove the field.` });
       }
+      if (found) secrets.add(found);
       return found || UNRESOLVED;
     });
   };
-  return { value: walk(document, []), problems };
+  return { value: walk(document, []), problems, secrets };
 }
 
 /** List items are named by their id, so that a message survives reordering. */

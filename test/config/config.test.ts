@@ -189,6 +189,20 @@ t.test('every kind of problem names its place, what stands there and a remedy', 
       /path/,
     ],
     [
+      'a secret written out where it fits no pattern, told once',
+      { store: { url: `redis://:${SECRET}@host` } },
+      'store.url',
+      /written out/,
+      /file:/,
+    ],
+    [
+      'a word that is none of a list',
+      { models: [model({ provider: 'ollama' })] },
+      'models.ada.provider',
+      /must be one of openai-compatible, sim, found "ollama"/,
+      /config\.md/,
+    ],
+    [
       'a secret written out',
       { models: [model({ apiKey: SECRET })] },
       'models.ada.apiKey',
@@ -249,6 +263,20 @@ t.test('a file that cannot be read is an error of its own', (t) => {
   t.end();
 });
 
+t.test('a document without end or bound is refused, not followed', (t) => {
+  for (const [yaml, message] of [
+    ['models: &all [*all]', /inside its own anchor/],
+    ['server: &one { logLevel: { deeper: *one } }', /inside its own anchor/],
+    [`models: ${'['.repeat(20_000)}${']'.repeat(20_000)}`, /./],
+  ] as const) {
+    const { config, problems } = read(yaml);
+    t.equal(config, undefined);
+    t.match(problems, [{ path: FILE, message, remedy: 'Correct the YAML.' }]);
+  }
+  t.equal(read(stringify(team())).problems.length, 0);
+  t.end();
+});
+
 t.test('secrets come from the environment or a file, and are shown by no problem', (t) => {
   const keyFile = join(directory, 'key');
   writeFileSync(keyFile, `${SECRET}\n`);
@@ -281,6 +309,10 @@ t.test('secrets come from the environment or a file, and are shown by no problem
     { store: { url: `postgres://\${HOST}/${SECRET}` } },
     { models: [model({ baseUrl: '${KEY}' })] },
     { store: { url: '${KEY}' } },
+    { models: [model({ provider: '${KEY}' })] },
+    { server: { port: '${KEY}' } },
+    team({ systems: [{ id: 'x', pool: '${KEY}', protocol: '${KEY}' }] }),
+    { systems: [{ id: 'x', pool: 'p', protocol: 'vote', options: { ties: '${KEY}' } }] },
   ]) {
     const { config, problems } = read(content, environment);
     t.equal(config, undefined, JSON.stringify(content));
