@@ -178,7 +178,7 @@ export const CATALOGUE = {
     500,
     false,
     'Port %s on %s is taken',
-    'Stop what listens there, or choose another with --port.',
+    'Stop what listens there, or choose another with --port or --admin-port.',
   ),
   example_unusable: service(
     500,

@@ -64,7 +64,7 @@ export function optionsFor(protocol: Protocol, given: Options): Options {
   const name = error?.instancePath.slice(1) ?? '';
   const value = JSON.stringify(given[name.split('/')[0] ?? '']);
   const known = Object.keys(protocol.options.properties).join(', ') || 'none';
-  const wrong = `${value ?? 'it'} ${error?.message ?? 'is not valid'}; the options are ${known}`;
+  const wrong = `${value ?? 'it'} ${ruleOf(error)}; the options are ${known}`;
   throw new ConsortError('option_invalid', [name, protocol.name, wrong], {
     param: `consort.options.${name}`,
   });
@@ -77,6 +77,11 @@ export function checkNeeds(protocol: Protocol, options: Options, members: readon
     const lacking = members.find(({ capabilities }) => !capabilities[need]);
     if (lacking) throw new ConsortError('capability_missing', [protocol.name, need, lacking.alias]);
   }
+}
+
+function ruleOf(error: { keyword: string; message: string } | undefined): string {
+  if (error?.keyword === 'boolean') return 'is not a known option';
+  return error?.message ?? 'is not valid';
 }
 
 /** @param members the pool: what the operator says of them and their prices count where prompts hold them */

@@ -1,6 +1,13 @@
 /** The public server: plugins and routes, in order. */
 import type { AddressInfo } from 'node:net';
-import { fastify, LogController, type FastifyInstance } from 'fastify';
+import {
+  fastify,
+  LogController,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
 import { ConsortError } from '../contract/errors.ts';
 import { auth } from './plugins/auth.ts';
 import { errors } from './plugins/errors.ts';
@@ -11,6 +18,12 @@ import { chatCompletions } from './routes/chat-completions.ts';
 import { models } from './routes/models.ts';
 import { records } from './routes/records.ts';
 import { releases } from './routes/releases.ts';
+
+/** What the router cannot read reaches no handler of ours: a path that is not percent-encoded UTF-8. */
+function unreadable({ message }: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  const error = new ConsortError('invalid_request', ['path', message], { param: 'path' });
+  void reply.code(error.status).send(error.toBody());
+}
 
 export async function createServer(parts: GatewayParts): Promise<FastifyInstance> {
   const { server, auth: authConfig } = parts.config;
@@ -28,6 +41,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
     // Longer than common proxies keep theirs, so that they never reuse a connection we have just closed.
     keepAliveTimeout: 95_000,
     routerOptions: { maxParamLength: 500 },
+    frameworkErrors: unreadable,
   });
   await app.register(errors, { metrics: parts.metrics, maxBodyBytes: server.maxBodyBytes });
   await app.register(json);

@@ -687,7 +687,7 @@ t.test('a plan that cannot be is refused with its reason', async (t) => {
       'consort/vote',
       { options: { colour: 'red' } },
       400,
-      { code: 'option_invalid', message: /colour.*samples, ties/ },
+      { code: 'option_invalid', message: /colour.*not a known option.*samples, ties/ },
     ],
     ['consort/vote', { options: { samples: 64 } }, 400, { code: 'budget_too_small', message: /32.*192/ }],
     ['consort/vote', { budget: { calls: 2 } }, 400, { code: 'budget_too_small', message: /2.*3/ }],
@@ -723,6 +723,7 @@ t.test('what is no chat request is refused in the same envelope', async (t) => {
     [await raw(JSON.stringify(ask('ada', { x: 'y'.repeat(20_000) }))), 413, 'body_too_large', /20000/],
     [await raw('x=1', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type', /text\/plain/],
     [await send(`${gateway.url}/v1/nothing?x=1`), 404, 'route_not_found', /GET \/v1\/nothing[^?]/],
+    [await send(`${gateway.url}/v1/models/%ff`), 400, 'invalid_request', /path.*%ff/],
     [await send(`${gateway.url}/v1/outcomes/none`), 404, 'outcome_not_found', /none/],
   ] as const) {
     t.equal(answer.status, status, code);
