@@ -6,7 +6,12 @@ import { setImmediate as tick } from 'node:timers/promises';
 import type { Test } from 'tap';
 import type { Answer, Call } from '../../src/contract/call.ts';
 import type { SharedCalls } from '../../src/contract/capabilities.ts';
-import type { Protocol, Options, Shape } from '../../src/gateway/protocols/protocol.ts';
+import {
+  streamsWith,
+  type Protocol,
+  type Options,
+  type Shape,
+} from '../../src/gateway/protocols/protocol.ts';
 import { callKey } from '../../src/gateway/engine/reuse.ts';
 import { optionsFor } from '../../src/gateway/catalog.ts';
 import { textOf as contentOf } from '../../src/contract/chat.ts';
@@ -261,25 +266,28 @@ function togetherTests(t: Test, row: Row, options: Options): void {
 function speakTests(t: Test, row: Row, options: Options): void {
   const { protocol } = row;
   const usual = usualOf(row);
-  t.test(protocol.streams ? 'streams while it speaks' : 'says its answer in one piece', async (t) => {
-    const heard = Promise.withResolvers<void>();
-    const cast = castOf(row, (call) => ({ ...usual(call), ...(call.speaks && { gate: heard.promise }) }));
-    // The speaking call waits until the client has its first word: a protocol that holds it back never ends.
-    const emit = () => heard.resolve();
-    const { parts, outcome, answer } = await performPlan(protocol, cast, planOf(protocol, options, ALL), {
-      emit,
-    });
-    const texts = parts.filter(({ type }) => type === 'text-delta');
-    t.equal(textOf(parts), outcome.answer);
-    t.equal(answer?.message.text, outcome.answer);
-    t.equal(texts.length, protocol.streams ? 2 : 1);
-    t.equal(
-      cast.seen.some(({ call }) => call.speaks),
-      protocol.streams,
-    );
-    t.equal(parts.filter(({ type }) => type === 'finish').length, 1, 'it finishes once');
-    t.equal(parts.at(-1)?.type, 'finish');
-  });
+  t.test(
+    streamsWith(protocol, options) ? 'streams while it speaks' : 'says its answer in one piece',
+    async (t) => {
+      const heard = Promise.withResolvers<void>();
+      const cast = castOf(row, (call) => ({ ...usual(call), ...(call.speaks && { gate: heard.promise }) }));
+      // The speaking call waits until the client has its first word: a protocol that holds it back never ends.
+      const emit = () => heard.resolve();
+      const { parts, outcome, answer } = await performPlan(protocol, cast, planOf(protocol, options, ALL), {
+        emit,
+      });
+      const texts = parts.filter(({ type }) => type === 'text-delta');
+      t.equal(textOf(parts), outcome.answer);
+      t.equal(answer?.message.text, outcome.answer);
+      t.equal(texts.length, streamsWith(protocol, options) ? 2 : 1);
+      t.equal(
+        cast.seen.some(({ call }) => call.speaks),
+        streamsWith(protocol, options),
+      );
+      t.equal(parts.filter(({ type }) => type === 'finish').length, 1, 'it finishes once');
+      t.equal(parts.at(-1)?.type, 'finish');
+    },
+  );
 
   t.test('gives the same answer whole', async (t) => {
     const plan = planOf(protocol, options, [0, 1, 2]);
@@ -374,7 +382,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
   });
 
   t.test('lets the next member speak when one fails before its first word, for every member', async (t) => {
-    if (!protocol.streams || row.writesTogether) {
+    if (!streamsWith(protocol, options) || row.writesTogether) {
       t.pass('nobody speaks');
       return;
     }
@@ -396,7 +404,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
   });
 
   t.test('ends with an error when a member fails after its first word, and takes nothing back', async (t) => {
-    if (!protocol.streams || row.writesTogether) {
+    if (!streamsWith(protocol, options) || row.writesTogether) {
       t.pass('nobody speaks');
       return;
     }
@@ -502,7 +510,7 @@ function endTests(t: Test, row: Row, options: Options): void {
   });
 
   t.test('stops when the client leaves after the first word', async (t) => {
-    if (!protocol.streams || row.writesTogether) {
+    if (!streamsWith(protocol, options) || row.writesTogether) {
       t.pass('nobody speaks');
       return;
     }

@@ -109,6 +109,11 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       shared: (n) => n + 2 * (n - 1),
     },
   ],
+  'generate-verify-refine': [
+    {},
+    { options: { passes: 1 } },
+    { options: { generators: ['ada'], verifiers: ['ada'] }, readsItself: true },
+  ],
 };
 
 for (const protocol of protocols) {

@@ -1,14 +1,14 @@
 /** docs/reference/protocols.md, drawn from the list of protocols: what each takes, and what it can be told. */
 import { optionsFor } from '../../src/gateway/catalog.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
-import type { Protocol } from '../../src/gateway/protocols/protocol.ts';
+import { streamsWith, type Protocol } from '../../src/gateway/protocols/protocol.ts';
 import { typeOf, type Schema } from './schema-type.ts';
 import { row } from './table.ts';
 
 const INTRODUCTION = `# Protocols: facts and options
 
 [protocols.md](../protocols.md) says what each protocol does. Here is what the code says of each: what it takes with its
-default options (calls in all, calls in sequence, calls side by side), what coalitions of one prompt can share (\`A\` each member's
+default options (calls in all, calls in sequence, calls side by side), whether it streams with them, what coalitions of one prompt can share (\`A\` each member's
 own answers, \`B\` all but one call a coalition, \`C\` the first round, \`D\` what happens to be equal), and its options. A
 system sets them under \`options\`; a request may, under \`consort.options\`, where the system's \`overrides\` allow it.
 \`GET /v1/models/{id}\` shows the same for a system's own options and pool.
@@ -42,7 +42,8 @@ function optionRows(protocol: Protocol): string[] {
 }
 
 function section(protocol: Protocol): string[] {
-  const { name, summary, source, streams, tools, reuse, version } = protocol;
+  const { name, summary, source, tools, reuse, version } = protocol;
+  const streams = streamsWith(protocol, optionsFor(protocol, {}));
   const rows = optionRows(protocol);
   return [
     `## ${name}`,

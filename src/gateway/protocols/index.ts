@@ -5,6 +5,7 @@ import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
 import { knowledgeCard } from './knowledge-card.ts';
+import { generateVerifyRefine } from './generate-verify-refine.ts';
 import { logitContrast } from './logit-contrast.ts';
 import { logitFusion } from './logit-fusion.ts';
 import { mixture } from './mixture.ts';
@@ -24,6 +25,7 @@ export const protocols: readonly Protocol[] = [
   cascade,
   mux,
   anchor,
+  generateVerifyRefine,
   logitFusion,
   logitContrast,
   mixture,

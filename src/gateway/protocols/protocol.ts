@@ -55,8 +55,8 @@ export interface Protocol {
   /** Paper or tradition it comes from. */
   readonly source: string;
   readonly options: TObject;
-  /** Whether words can reach the client before the run ends. */
-  readonly streams: boolean;
+  /** Whether words can reach the client before the run ends; a function where the options decide. */
+  readonly streams: boolean | ((options: Options) => boolean);
   /** Whether tools may be offered: only where one member speaks and the others cannot call them. */
   readonly tools: boolean;
   /**
@@ -99,18 +99,24 @@ export interface Protocol {
 export function defineProtocol<O extends object>(definition: {
   readonly [K in keyof Protocol]: K extends 'describe'
     ? (options: O, members: number) => Shape
-    : K extends 'symmetric' | 'showsPrices'
-      ? (options: O) => boolean
-      : K extends 'needs'
-        ? (options: O) => readonly (keyof Capabilities)[]
-        : K extends 'run'
-          ? (
-              task: Task,
-              team: readonly Member[],
-              options: O,
-              context: ProtocolContext,
-            ) => AsyncGenerator<Part, Answer>
-          : Protocol[K];
+    : K extends 'streams'
+      ? boolean | ((options: O) => boolean)
+      : K extends 'symmetric' | 'showsPrices'
+        ? (options: O) => boolean
+        : K extends 'needs'
+          ? (options: O) => readonly (keyof Capabilities)[]
+          : K extends 'run'
+            ? (
+                task: Task,
+                team: readonly Member[],
+                options: O,
+                context: ProtocolContext,
+              ) => AsyncGenerator<Part, Answer>
+            : Protocol[K];
 }): Protocol {
   return definition as Protocol;
+}
+
+export function streamsWith({ streams }: Protocol, options: Options): boolean {
+  return typeof streams === 'boolean' ? streams : streams(options);
 }

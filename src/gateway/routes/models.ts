@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { ConsortError } from '../../contract/errors.ts';
 import type { System } from '../catalog.ts';
 import type { GatewayParts } from '../ports.ts';
+import { streamsWith } from '../protocols/protocol.ts';
 
 function modelBody(parts: GatewayParts, name: string, system: System) {
   const { protocol, options, pool } = system;
@@ -21,7 +22,7 @@ function modelBody(parts: GatewayParts, name: string, system: System) {
       protocol: protocol.name,
       options,
       members,
-      streams: protocol.streams,
+      streams: streamsWith(protocol, options),
       shape: protocol.describe(options, members.length),
       pool_revision: pool.revision,
       protocol_revision: system.protocolRevision,
