@@ -22,10 +22,11 @@ const doubtful = (words: string) => ({
   })),
 });
 
+const ONE = { calls: 1, path: 1, widest: 1 };
+
 /** Nine words and the end, each asked of all, and the vocabulary besides; a member goes on alone with its own words. */
 const TOKENS = {
-  takes: (n: number) =>
-    n === 1 ? { calls: 1, path: 1, widest: 1 } : { calls: 11 * n, path: 10, widest: 2 * n },
+  takes: (n: number) => (n === 1 ? ONE : { calls: 11 * n, path: 10, widest: 2 * n }),
   writesTogether: true,
   readsItself: true,
 } as const;
@@ -91,6 +92,27 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
     { disagrees: true, speaksOnce: true },
     { options: { order: 'seeded', untilAgreement: false }, speaksOnce: true },
     { options: { order: ['cyd', 'ada'], untilAgreement: false }, speaksOnce: true },
+  ],
+  blackboard: [
+    // Nobody concludes before the end: one does so from the board.
+    {
+      takes: (n) => (n === 1 ? ONE : { calls: 6 * n + 1, path: 7, widest: n }),
+      answersFrom: Infinity,
+      tiesAreNotOfMembers: true,
+    },
+    // All conclude in the second iteration, and vote.
+    {
+      options: { maxIterations: 2, stopAt: 9, ties: 'random' },
+      pick: ([first], { slot }) => (slot.startsWith('act-2') ? 'conclude' : first),
+      answersFrom: 5,
+      tiesAreNotOfMembers: true,
+    },
+    {
+      options: { agents: 1, maxIterations: 2 },
+      answersFrom: Infinity,
+      tiesAreNotOfMembers: true,
+      readsItself: true,
+    },
   ],
   // With samples a coalition of one aggregates, too.
   aggregate: [{}, { options: { samples: 3 }, shared: (n) => 3 * n + (2 ** n - 1) }],

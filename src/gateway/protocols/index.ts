@@ -1,11 +1,12 @@
 /** The list of protocols: the only place besides its own file where a protocol's name occurs. */
 import { aggregate } from './aggregate.ts';
 import { anchor } from './anchor.ts';
+import { blackboard } from './blackboard.ts';
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
 import { fuse } from './fuse.ts';
-import { knowledgeCard } from './knowledge-card.ts';
 import { generateVerifyRefine } from './generate-verify-refine.ts';
+import { knowledgeCard } from './knowledge-card.ts';
 import { logitContrast } from './logit-contrast.ts';
 import { logitFusion } from './logit-fusion.ts';
 import { mixture } from './mixture.ts';
@@ -31,5 +32,6 @@ export const protocols: readonly Protocol[] = [
   mixture,
   knowledgeCard,
   relay,
+  blackboard,
   aggregate,
 ];
