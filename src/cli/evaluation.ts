@@ -5,6 +5,7 @@ import type { Config } from '../contract/config.ts';
 import type { TaskRow } from '../contract/task.ts';
 import type { System } from '../gateway/catalog.ts';
 import { bitsOf } from '../gateway/engine/outcome.ts';
+import { mergedFor } from '../gateway/merges.ts';
 import { planOf } from '../gateway/resolve.ts';
 import { sourceOf } from '../scoring/judge.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
@@ -77,6 +78,8 @@ export async function runEvaluation(
   { directory, signal, onProgress }: EvaluationHooks,
 ): Promise<Evaluated> {
   const { system, rows, seed, design, temperature } = evaluation;
+  // A coalition that is not merged is found before the first call.
+  for (const mask of evaluation.masks) mergedFor(system, mask);
   const journal = new Journal(join(directory, `${fingerprint(evaluation)}.jsonl`));
   const results: PromptResult[] = rows.flatMap(({ id }) => journal.done.get(id) ?? []);
   onProgress(results.length);

@@ -136,7 +136,7 @@ async function open(
     onRetry: (alias, code) => metrics.retried(alias, code),
   });
   closing.add(system.close);
-  const shadow = openShadow(config, system.run, store.counters, secret, metrics);
+  const shadow = openShadow(config, system, store.counters, secret, metrics);
   closing.add(() => shadow.close());
   // With Redis the scorer is a process of its own, so that each can be scaled and restarted alone.
   if (store.kind === 'sqlite') {

@@ -10,6 +10,7 @@ import { exportGroups } from './export.ts';
 import { grade } from './grade.ts';
 import { keys } from './keys.ts';
 import { learn } from './learn.ts';
+import { merge } from './merge/index.ts';
 import { releases } from './releases.ts';
 import { score } from './score.ts';
 import { serve } from './serve.ts';
@@ -24,6 +25,7 @@ export const commands: readonly Command[] = [
   evaluate,
   exportGroups,
   train,
+  merge,
   releases,
   demo,
   grade,

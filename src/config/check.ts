@@ -3,6 +3,7 @@ import { Compile } from 'typebox/compile';
 import Value from 'typebox/value';
 import { Config, type ModelConfig, type SystemConfig } from '../contract/config.ts';
 import { ConsortError } from '../contract/errors.ts';
+import { mergeProblems } from './lineage.ts';
 import type { Problem } from './problem.ts';
 import { nameOf } from './secrets.ts';
 
@@ -118,6 +119,7 @@ function references(config: Config, known: Known): Problem[] {
       );
     }
   }
+  problems.push(...mergeProblems(config));
   for (const system of config.systems) problems.push(...systemProblems(system, config, known));
   if (config.auth.required && config.auth.keys.length === 0) {
     report('auth.keys', 'is empty although a key is required', 'Add one with `consort keys new`.');
@@ -150,7 +152,8 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
   const models = config.models.filter(({ id }) => pool.members.includes(id));
   const checks = [
     ['options', () => known.checkOptions(system, pool.members)],
-    ['pool', () => known.checkNeeds(system, models)],
+    // Where coalitions are one model, nobody needs what a protocol asks of several.
+    ['pool', () => pool.merged === undefined && known.checkNeeds(system, models)],
   ] as const;
   for (const [field, check] of checks) {
     try {

@@ -3,6 +3,7 @@
  * fields and a test compares them. Defaults are filled in by the loader.
  */
 import Type, { type Static } from 'typebox';
+import { MergedConfig, mergeMethod, WeightsConfig } from './merge.ts';
 import { Capabilities, Provider } from './plan.ts';
 import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
 
@@ -142,6 +143,8 @@ export const ModelConfig = Type.Object(
     ),
     capabilities: Type.Optional(Capabilities),
     hosting: Type.Optional(HostingConfig),
+    weights: Type.Optional(WeightsConfig),
+    merged: Type.Optional(MergedConfig),
     timeouts: TimeoutsConfig,
     retries: Type.Integer({
       default: 2,
@@ -175,6 +178,9 @@ export const PoolConfig = Type.Object(
       uniqueItems: true,
       description: 'Model ids in canonical order, strongest first: the order fills roles and breaks ties.',
     }),
+    merged: Type.Optional(
+      mergeMethod('Coalitions of two or more run as the one model that was merged from just them, this way.'),
+    ),
   },
   strict,
 );

@@ -3,6 +3,7 @@
  * the offending value, and a remedy. `docs/reference/errors.md` lists the same codes; a test compares them.
  */
 import { request, service, type Entry } from './error-entry.ts';
+import { MERGE_ERRORS } from './merge-errors.ts';
 import { POLICY_ERRORS } from './policy-errors.ts';
 import { TRAINER_ERRORS } from './trainer-errors.ts';
 
@@ -148,6 +149,7 @@ export const CATALOGUE = {
   ),
   overloaded: service(503, true, '%s', 'Retry after the time in the header Retry-After.'),
   shutting_down: service(503, true, 'The gateway is shutting down', 'Retry on another replica.'),
+  ...MERGE_ERRORS,
   ...POLICY_ERRORS,
   store_unavailable: service(503, true, 'The store did not answer: %s', 'Check store.url and that it is up.'),
   internal: service(500, false, 'Something unforeseen went wrong (%s)', 'Report it with the request id.'),

@@ -95,6 +95,8 @@ export const Plan = Type.Object({
   pool: Type.Object({ id: Type.String(), revision: Type.String(), size: Type.Integer({ minimum: 1 }) }),
   /** The coalition, in the pool's canonical order. */
   members: Type.Array(Member),
+  /** Set where the coalition runs as one model, its members' weights merged: that model. */
+  merged: Type.Optional(Member),
   /** Bit i is the pool's i-th member. */
   mask: Type.Integer({ minimum: 1 }),
   options: Type.Record(Type.String(), Type.Unknown()),
@@ -117,3 +119,8 @@ export const Plan = Type.Object({
   simulated: Type.Boolean(),
 });
 export type Plan = Static<typeof Plan>;
+
+/** Whom the protocol works with: the coalition, or the one model that stands for it. */
+export function teamOf({ members, merged }: Pick<Plan, 'members' | 'merged'>): readonly Member[] {
+  return merged ? [merged] : members;
+}

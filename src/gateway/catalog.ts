@@ -1,11 +1,18 @@
 /** What can be asked for: models, and systems made of a pool and a protocol. Built once from a configuration. */
 import { createHash } from 'node:crypto';
 import Value from 'typebox/value';
-import type { Config, ModelConfig, SystemConfig } from '../contract/config.ts';
+import type { Config, ModelConfig, PoolConfig, SystemConfig } from '../contract/config.ts';
 import { ConsortError } from '../contract/errors.ts';
+import type { MergeMethod } from '../contract/merge.ts';
 import type { Member } from '../contract/plan.ts';
 import type { Options, Protocol } from './protocols/protocol.ts';
 import { dialectOf } from './upstreams/fleet.ts';
+
+/** The models that stand for the coalitions of a pool, by mask. */
+export interface Merges {
+  readonly method: MergeMethod;
+  readonly byMask: ReadonlyMap<number, Member>;
+}
 
 export interface System {
   readonly id: string;
@@ -14,7 +21,13 @@ export interface System {
   readonly protocol: Protocol;
   readonly options: Options;
   readonly protocolRevision: string;
-  readonly pool: { readonly id: string; readonly revision: string; readonly members: readonly Member[] };
+  readonly pool: {
+    readonly id: string;
+    readonly revision: string;
+    readonly members: readonly Member[];
+    /** Set where coalitions of two or more run as one model. */
+    readonly merges?: Merges;
+  };
   readonly config: Pick<SystemConfig, 'budget' | 'overrides' | 'reward'>;
   readonly simulated: boolean;
 }
@@ -101,50 +114,81 @@ export function protocolRevisionOf(protocol: Protocol, options: Options, members
 /** The names and limits of a system besides what its pool and protocol say. */
 export type SystemTraits = Pick<System, 'id' | 'plain' | 'config'>;
 
+/** A pool with its members looked up, and with those that were merged from them where it runs these. */
+export interface PoolParts {
+  readonly id: string;
+  readonly models: readonly ModelConfig[];
+  readonly merged?: { readonly method: MergeMethod; readonly models: readonly ModelConfig[] };
+}
+
 export function makeSystem(
   traits: SystemTraits,
   protocol: Protocol,
   given: Options,
-  poolId: string,
-  models: readonly ModelConfig[],
+  { id, models, merged }: PoolParts,
 ): System {
   const members = models.map(memberOf);
   const options = optionsFor(protocol, given);
+  const callable = [...models, ...(merged?.models ?? [])];
   return {
     ...traits,
     protocol,
     options,
     protocolRevision: protocolRevisionOf(protocol, options, members),
     pool: {
-      id: poolId,
-      revision: revisionOf(members.map(({ alias, revision }) => [alias, revision])),
+      id,
+      // A merged model is part of the pool: a new one begins new statistics.
+      revision: revisionOf(callable.map(memberOf).map(({ alias, revision }) => [alias, revision])),
       members,
+      ...(merged && { merges: { method: merged.method, byMask: maskedBy(models, merged.models) } }),
     },
-    simulated: models.some((model) => dialectOf(model).simulated),
+    simulated: callable.some((model) => dialectOf(model).simulated),
   };
+}
+
+function maskedBy(
+  players: readonly ModelConfig[],
+  models: readonly ModelConfig[],
+): ReadonlyMap<number, Member> {
+  const bitOf = new Map(players.map(({ id }, bit) => [id, 2 ** bit]));
+  const maskOf = ({ merged }: ModelConfig) =>
+    (merged?.parents ?? []).reduce((mask, parent) => mask + (bitOf.get(parent) ?? 0), 0);
+  return new Map(models.map((model) => [maskOf(model), memberOf(model)]));
+}
+
+function poolParts(pool: PoolConfig, models: ReadonlyMap<string, ModelConfig>): PoolParts {
+  const { id, members, merged: method } = pool;
+  const found = members.flatMap((member) => models.get(member) ?? []);
+  if (!method) return { id, models: found };
+  const isOfPool = ({ merged }: ModelConfig) =>
+    merged?.method === method && merged.parents.every((parent) => members.includes(parent));
+  return { id, models: found, merged: { method, models: [...models.values()].filter(isOfPool) } };
 }
 
 /** @throws `config_invalid`, `option_invalid`: a loaded configuration has been checked for both before */
 export function makeCatalog(config: Config, protocols: readonly Protocol[], plain: Protocol): Catalog {
   const models = new Map(config.models.map((model) => [model.id, model]));
-  const pools = new Map(config.pools.map((pool) => [pool.id, pool.members]));
+  const pools = new Map(config.pools.map((pool) => [pool.id, poolParts(pool, models)]));
   const systems = new Map<string, System>();
   for (const model of config.models) {
     const limits = { budget: { calls: 1, deadlineMs: model.timeouts.totalMs }, overrides: [] };
     systems.set(
       model.id,
-      makeSystem({ id: model.id, plain: true, config: limits }, plain, {}, `~${model.id}`, [model]),
+      makeSystem(
+        { id: model.id, plain: true, config: limits },
+        plain,
+        {},
+        { id: `~${model.id}`, models: [model] },
+      ),
     );
   }
   for (const system of config.systems) {
     const protocol = protocols.find(({ name }) => name === system.protocol);
     if (!protocol) throw new TypeError(`unchecked protocol ${system.protocol}`);
-    const members = (pools.get(system.pool) ?? []).flatMap((id) => models.get(id) ?? []);
+    const pool = pools.get(system.pool);
+    if (!pool) throw new TypeError(`unchecked pool ${system.pool}`);
     const traits = { id: system.id, plain: false, config: system };
-    systems.set(
-      `${SYSTEM_PREFIX}${system.id}`,
-      makeSystem(traits, protocol, system.options, system.pool, members),
-    );
+    systems.set(`${SYSTEM_PREFIX}${system.id}`, makeSystem(traits, protocol, system.options, pool));
   }
   return { systems, models, configHash: revisionOf({ ...config, models: config.models.map(withoutSecret) }) };
 }

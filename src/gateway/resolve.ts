@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { NewId, Resumption } from '../contract/capabilities.ts';
 import type { ChatRequest, RequestExtension } from '../contract/chat.ts';
 import { ConsortError } from '../contract/errors.ts';
-import type { Budget, Plan } from '../contract/plan.ts';
+import { teamOf, type Budget, type Plan } from '../contract/plan.ts';
 import type { Task } from '../contract/task.ts';
 import type { Turn } from '../contract/turn.ts';
 import {
@@ -15,6 +15,7 @@ import {
   type Catalog,
   type System,
 } from './catalog.ts';
+import { mergedFor } from './merges.ts';
 import type { Protocol } from './protocols/protocol.ts';
 import { checkFields, taskOf } from './request-task.ts';
 import { resumptionOf, type Recalled } from './tool-turns.ts';
@@ -80,7 +81,7 @@ export function createResolver(lasting: ResolverParts): Resolve {
     const cluster = extension.cluster ?? (resumed ? turn?.cluster : undefined) ?? instance;
     const resumes = recalled && { resumes: resumed && turn ? turn.outcome : null };
     const plan = { ...frame, ...identity, cluster, asked: body.model, ...resumes };
-    if (!system.plain) checkFields(system, plan.members, body);
+    if (!system.plain) checkFields(system, teamOf(plan), body);
     const more = Array.from({ length: system.plain ? 0 : (body.n ?? 1) - 1 }, (_, index) => {
       return { ...plan, id: parts.newId(), replicate: index + 1 };
     });
@@ -116,7 +117,8 @@ function inlineSystem({ catalog, protocols }: ResolveParts, name: string): Syste
   };
   const id = name.slice(SYSTEM_PREFIX.length);
   const limits = { ...config, overrides: [...config.overrides] };
-  return makeSystem({ id, plain: false, config: limits }, protocol, {}, `~${aliases}`, present);
+  const pool = { id: `~${aliases}`, models: present };
+  return makeSystem({ id, plain: false, config: limits }, protocol, {}, pool);
 }
 
 function checkExtension(
@@ -171,12 +173,14 @@ type PlanFrame = Omit<Plan, keyof Identity | 'cluster'>;
 
 function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFrame {
   const { mask, members } = coalitionOf(system, choices.coalition);
+  const merged = mergedFor(system, mask);
+  const team = teamOf({ members, ...(merged && { merged }) });
   const options = choices.options
     ? optionsFor(system.protocol, { ...system.options, ...choices.options })
     : system.options;
-  checkNeeds(system.protocol, options, members);
+  checkNeeds(system.protocol, options, team);
   const budget = budgetOf(system, choices.budget, parts.maxStreamMs);
-  const shape = system.protocol.describe(options, members.length);
+  const shape = system.protocol.describe(options, team.length);
   if (shape.calls > budget.calls) {
     throw new ConsortError('budget_too_small', [budget.calls, shape.calls], {
       param: 'consort.budget.calls',
@@ -192,6 +196,7 @@ function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFr
       : system.protocolRevision,
     pool: { id: system.pool.id, revision: system.pool.revision, size: system.pool.members.length },
     members,
+    ...(merged && { merged }),
     mask,
     options,
     budget,

@@ -6,7 +6,7 @@
 import type { Clock, NewId, Random, RunSystem, SharedCalls } from '../contract/capabilities.ts';
 import type { SystemConfig } from '../contract/config.ts';
 import type { Outcome } from '../contract/outcome.ts';
-import type { Plan } from '../contract/plan.ts';
+import type { Member, Plan } from '../contract/plan.ts';
 import type { Counters } from '../contract/store.ts';
 import type { Task } from '../contract/task.ts';
 import type { Drawn, ShadowDesign } from './designs/shadow-design.ts';
@@ -20,6 +20,12 @@ export interface ShadowParts {
   readonly run: RunSystem;
   readonly designs: readonly ShadowDesign[];
   readonly settingsOf: (system: string) => ShadowSettings | undefined;
+  /**
+   * The model that stands for a coalition of a system whose weights are merged.
+   *
+   * @throws where there is none: the prompt then counts as failed
+   */
+  readonly mergedFor: (system: string, mask: number) => Member | undefined;
   readonly counters: Counters;
   /** Chance by name, the same for all replicas: keyed by the deployment's secret. */
   readonly random: Random;
@@ -137,6 +143,7 @@ export class Shadow {
   async #rerun(sampled: Sampled & { readonly costMicros: number }): Promise<ShadowResult> {
     const { plan, settings, drawn, costMicros } = sampled;
     const { counters, run } = this.#parts;
+    const plans = drawn.masks.map((mask) => this.#planFor(sampled, mask));
     const day = this.#day();
     if (plan.cluster !== plan.promptInstance) {
       const isFirst = await counters.reserve(`shadow:${day}:${plan.system}:${plan.cluster}`, 1, 1, DAY_MS);
@@ -147,20 +154,21 @@ export class Shadow {
     if (!(await counters.reserve(account, reserved, Math.round(settings.usdPerDay * 1e6), DAY_MS)))
       return 'budget';
     const options = { share: sampled.share, signal: this.#control.signal, stream: false, trace: false };
-    const results = await Promise.all(
-      drawn.masks.map((mask) => run(this.#planFor(sampled, mask), sampled.task, options)),
-    );
+    const results = await Promise.all(plans.map((one) => run(one, sampled.task, options)));
     const spent = results.reduce((sum, { outcome }) => sum + outcome.costMicros, 0);
     await counters.settle(account, spent - reserved);
     return 'run';
   }
 
   #planFor({ plan, design, drawn }: Sampled, mask: number): Plan {
+    const { merged: _whole, ...common } = plan;
+    const merged = this.#parts.mergedFor(plan.system, mask);
     const members = plan.members.filter((_member, bit) => Math.floor(mask / 2 ** bit) % 2 === 1);
     return {
-      ...plan,
+      ...common,
       id: this.#parts.newId(),
       members,
+      ...(merged && { merged }),
       mask,
       design: design.design,
       parent: plan.id,

@@ -592,3 +592,64 @@ t.test(
 );
 
 t.end();
+
+t.test('a merged model must be of other models as they are, and the only one of its kind', (t) => {
+  const parents = ['ada', 'bob'];
+  const lineage = (text: string) =>
+    /as they are, (.+): one has/.exec(text)?.[1] ?? t.fail(`no lineage in ${text}`);
+  const child = (more: object = {}) => model({ id: 'child', merged: { parents, method: 'ties' }, ...more });
+  const problemsOf = (models: object[], more: object = {}) =>
+    read(team({ models, ...more })).problems.map(({ path, message }) => `${path} ${message}`);
+  const two = [model(), model({ id: 'bob' })];
+
+  const [stale = ''] = problemsOf([...two, child()]);
+  t.match(stale, /^models.child.revision .*ada@[0-9a-f]{12} \+ bob@[0-9a-f]{12}/);
+  const revision = `ties of ${String(lineage(stale))}`;
+  t.same(problemsOf([...two, child({ revision })]), []);
+  t.same(problemsOf([...two, child({ revision: `${revision}, again` })]), [], 'with words of one’s own');
+  const moved = [model({ baseUrl: 'http://elsewhere/v1' }), model({ id: 'bob' })];
+  t.same(problemsOf([...moved, child({ revision })]), [], 'another address is no other parent');
+  for (const change of [
+    { revision: '2' },
+    { weights: { at: 'org/ada', base: 'org/base', architecture: 'LlamaForCausalLM' } },
+  ]) {
+    const [problem] = problemsOf([model(change), model({ id: 'bob' }), child({ revision })]);
+    t.match(problem, /^models.child.revision/, JSON.stringify(change));
+  }
+  for (const wrong of [
+    ['ada', 'eve'],
+    ['ada', 'child'],
+  ])
+    t.match(
+      problemsOf([...two, child({ merged: { parents: wrong, method: 'ties' } })])[0],
+      `models.child.merged.parents there is no other model ${wrong[1]}`,
+    );
+  t.match(
+    problemsOf([...two, child({ merged: { parents: ['ada'], method: 'ties' } })])[0],
+    'models.child.merged.parents',
+  );
+  const twin = { ...child({ revision }), id: 'twin' };
+  t.match(problemsOf([...two, child({ revision }), twin])[0], 'models.twin.merged another model');
+  const other = { ...twin, merged: { parents, method: 'linear' } };
+  t.same(problemsOf([...two, child({ revision }), other]), []);
+  t.end();
+});
+
+t.test('what is trained is in no pool of merged weights', (t) => {
+  const hosting = { replicas: ['http://h'], maxRank: 2 };
+  const train = { policy: 'ada', trainer: 'smith', prompts: 'a.jsonl', holdout: 'b.jsonl' };
+  const document = team(
+    {
+      models: [model({ hosting }), model({ id: 'bob' })],
+      pools: [
+        { id: 'pair', members: ['ada', 'bob'] },
+        { id: 'blend', members: ['ada', 'bob'], merged: 'linear' },
+      ],
+      trainers: [{ id: 'smith', baseUrl: 'http://t', baseModel: 'org/base' }],
+    },
+    { train },
+  );
+  const paths = read(document).problems.map(({ path, message }) => `${path} ${message}`);
+  t.match(paths.join(), 'pools.blend.merged ada is trained by system talk');
+  t.end();
+});

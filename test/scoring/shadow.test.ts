@@ -5,9 +5,12 @@ import { clock, newId } from '../../src/cli/natives.ts';
 import { openSystem } from '../../src/cli/system.ts';
 import { checkDocument } from '../../src/config/check.ts';
 import { simulatedDocument } from '../../src/config/discover.ts';
+import { ConsortError } from '../../src/contract/errors.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Plan } from '../../src/contract/plan.ts';
-import { planOf } from '../../src/gateway/resolve.ts';
+import { mergedFor } from '../../src/gateway/merges.ts';
+import { single } from '../../src/gateway/protocols/single.ts';
+import { planOf as planFor } from '../../src/gateway/resolve.ts';
 import { simRows } from '../../src/gateway/upstreams/sim/tasks.ts';
 import { shadowDesigns } from '../../src/scoring/designs/index.ts';
 import { verifiers } from '../../src/scoring/rewards/index.ts';
@@ -15,6 +18,7 @@ import { Scorer } from '../../src/scoring/scorer.ts';
 import { Shadow, type ShadowResult, type ShadowSettings } from '../../src/scoring/shadow.ts';
 import { taskOfRow } from '../../src/scoring/sweep/task-file.ts';
 import { openStore } from '../../src/store/index.ts';
+import { Cast, memberNamed, performPlan, planOf, TASK } from '../support/cast.ts';
 import { truthOf } from '../support/sim-truth.ts';
 
 const SETTINGS: ShadowSettings = {
@@ -38,6 +42,7 @@ async function site(settings: ShadowSettings, systemId = 'vote') {
     run: system.run,
     designs: shadowDesigns,
     settingsOf: () => settings,
+    mergedFor: (id, mask) => mergedFor(system.catalog.systems.get(`consort/${id}`)!, mask),
     counters: store.counters,
     random: (label) => createHmac('sha256', 'test').update(label).digest().readUIntBE(0, 6) / 2 ** 48,
     clock,
@@ -51,7 +56,7 @@ async function site(settings: ShadowSettings, systemId = 'vote') {
   ) => {
     const id = newId();
     const identity = { id, seed: '', promptInstance: id, tenant: 'test' };
-    const plan: Plan = planOf({ catalog: system.catalog, maxStreamMs: 60_000 }, served, choices, identity);
+    const plan: Plan = planFor({ catalog: system.catalog, maxStreamMs: 60_000 }, served, choices, identity);
     const options = { signal: new AbortController().signal, stream: false, trace: false };
     return shadow.run(plan, { ...taskOfRow(row, {}), label: 'sim' }, options);
   };
@@ -166,3 +171,43 @@ t.test(
     await store.close();
   },
 );
+
+t.test('the coalitions of merged weights are run again as their own models', async (t) => {
+  const store = await openStore('sqlite::memory:');
+  const cast = new Cast(() => ({ words: ['16'] }));
+  const results: ShadowResult[] = [];
+  const merged = new Map([0b111, 0b011, 0b101].map((mask) => [mask, memberNamed(`merged-${mask}`)]));
+  const shadow = new Shadow({
+    run: (plan, task, options) => performPlan(single, cast, plan, { task, ...options }),
+    designs: shadowDesigns,
+    settingsOf: () => ({ ...SETTINGS, designs: { duel: 0, 'leave-one-out': 1 } }),
+    mergedFor(_system, mask) {
+      if (!merged.has(mask)) throw new ConsortError('coalition_unmerged', []);
+      return merged.get(mask);
+    },
+    counters: store.counters,
+    random: (label) => createHmac('sha256', 'test').update(label).digest().readUIntBE(0, 6) / 2 ** 48,
+    clock,
+    newId,
+    onResult: (_system, result) => results.push(result),
+  });
+  const pool = { id: 'pool', revision: 'r', size: 3 };
+  for (let prompt = 0; prompt < 20; prompt++) {
+    const names = { promptInstance: `${prompt}`, cluster: `${prompt}` };
+    const plan = planOf(single, {}, [0, 1, 2], { pool, merged: merged.get(0b111)!, ...names });
+    const task = { ...TASK, gold: '16', verifier: 'exact-match' };
+    const signal = new AbortController().signal;
+    await shadow.run(plan, task, { signal, stream: false, trace: false });
+    await shadow.idle();
+  }
+  const again = cast.seen.map(({ call }) => call.member.alias).filter((alias) => alias !== 'merged-7');
+  t.same(new Set(again), new Set(['merged-3', 'merged-5']));
+  t.equal(again.length, results.filter((result) => result === 'run').length);
+  t.equal(
+    results.filter((result) => result === 'failed').length,
+    20 - again.length,
+    'what is not merged is counted as failed',
+  );
+  t.ok(again.length < 20);
+  await store.close();
+});

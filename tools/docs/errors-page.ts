@@ -31,6 +31,7 @@ const MEANINGS: Readonly<Partial<Record<ErrorCode, string>>> = {
 /** The same for remedies. */
 const REMEDIES: Readonly<Partial<Record<ErrorCode, string>>> = {
   config_invalid: 'Correct the field as the message says; see the page of the configuration.',
+  merge_invalid: 'Do what the message says; docs/merging.md has the methods.',
 };
 
 function textOf(code: string, template: string, own: Readonly<Record<string, string>>): string {

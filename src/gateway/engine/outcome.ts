@@ -27,14 +27,15 @@ function statusOf(error: ConsortError | undefined): OutcomeStatus {
 
 /**
  * The mask of those who answered at least once, and who failed, with the reason of the last failure. Whoever was
- * stopped because its answer was not needed did not fail.
+ * stopped because its answer was not needed did not fail. Merged weights answer or fail for all of them.
  */
 function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number; absences: AbsenceRecord[] } {
   const position = bitsOf(plan.mask);
   let realised = 0;
   const absences: AbsenceRecord[] = [];
   for (const [index, member] of plan.members.entries()) {
-    const own = calls.filter((call) => call.member === member.alias);
+    const { alias } = plan.merged ?? member;
+    const own = calls.filter((call) => call.member === alias);
     if (own.some((call) => call.status === 'ok')) realised += 2 ** (position[index] ?? 0);
     const failed = own.findLast(
       ({ status, errorCode }) => status !== 'ok' && errorCode !== 'call_not_needed',

@@ -5,7 +5,7 @@
 import type { Answer } from '../../contract/call.ts';
 import type { Resumption } from '../../contract/capabilities.ts';
 import type { Part } from '../../contract/part.ts';
-import type { Plan } from '../../contract/plan.ts';
+import { teamOf, type Plan } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { callOf, Round, speak } from '../protocols/ask-all.ts';
 import type { Protocol, ProtocolContext } from '../protocols/protocol.ts';
@@ -17,7 +17,7 @@ export async function* resume(
   task: Task,
   context: ProtocolContext,
 ): AsyncGenerator<Part, Answer> {
-  const speaker = plan.members.filter(({ alias }) => alias === member);
+  const speaker = teamOf(plan).filter(({ alias }) => alias === member);
   const answer = yield* speak(
     speaker,
     (one) =>
@@ -33,5 +33,5 @@ export async function* resume(
     new Round(),
   );
   if (answer) return { ...answer, from: [...new Set([...answer.from, ...from])] };
-  return yield* protocol.run(task, plan.members, plan.options, context);
+  return yield* protocol.run(task, teamOf(plan), plan.options, context);
 }

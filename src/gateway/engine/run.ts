@@ -4,7 +4,7 @@ import type { Clock, NewId, RunOptions, RunResult, RunSystem } from '../../contr
 import { ConsortError } from '../../contract/errors.ts';
 import type { Outcome } from '../../contract/outcome.ts';
 import type { Message, Part } from '../../contract/part.ts';
-import type { Plan } from '../../contract/plan.ts';
+import { teamOf, type Plan } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { wholeAnswer } from '../protocols/ask-all.ts';
 import type { Protocol, ProtocolContext } from '../protocols/protocol.ts';
@@ -161,7 +161,7 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     };
     const steps = options.resume
       ? resume(options.resume, protocol, plan, task, context)
-      : protocol.run(task, plan.members, plan.options, context);
+      : protocol.run(task, teamOf(plan), plan.options, context);
     const ended = await conduct(steps, run, emit);
     const { answer } = ended;
     let { error } = ended;

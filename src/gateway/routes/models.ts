@@ -8,9 +8,10 @@ import { streamsWith } from '../protocols/protocol.ts';
 function modelBody(parts: GatewayParts, name: string, system: System) {
   const { protocol, options, pool } = system;
   const members = pool.members.map(({ alias }) => alias);
+  const { method } = pool.merges ?? {};
   const description = system.plain
     ? (parts.catalog().models.get(system.id)?.description ?? '')
-    : `${protocol.summary} Pool ${pool.id}: ${members.join(', ')}.`;
+    : `${protocol.summary} Pool ${pool.id}${method ? `, merged by ${method}` : ''}: ${members.join(', ')}.`;
   return {
     id: name,
     object: 'model',
@@ -23,7 +24,7 @@ function modelBody(parts: GatewayParts, name: string, system: System) {
       options,
       members,
       streams: streamsWith(protocol, options),
-      shape: protocol.describe(options, members.length),
+      shape: protocol.describe(options, pool.merges ? 1 : members.length),
       pool_revision: pool.revision,
       protocol_revision: system.protocolRevision,
     },
