@@ -434,7 +434,8 @@ function endTests(t: Test, row: Row, options: Options): void {
         const cast = castOf(row, (call, seen) =>
           seen.at(-1)!.wave === round ? { words: [], hang } : usual(call),
         );
-        const deadlineMs = row.writesTogether ? 120 : 40;
+        // Enough for the rounds before, under load too.
+        const deadlineMs = 40 * (row.writesTogether ? 3 : round);
         const budget = { calls: 100, costMicros: null, deadlineMs };
         const plan = planOf(protocol, options, [0, 1, 2], { budget });
         const begun = performance.now();
