@@ -78,6 +78,40 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       shared: (n) => n + 2 * (n * 2 ** (n - 1) - n) + (2 ** n - n - 1),
     },
   ],
+  refine: [
+    { shared: (n) => n + (n * 2 ** (n - 1) - n) + (2 ** n - n - 1) },
+    // 71 calls for four members, against 111 of fifteen runs on their own.
+    {
+      options: { rounds: 3, summarisers: ['cyd'] },
+      shared: (n) => n + 2 * (n * 2 ** (n - 1) - n) + (2 ** n - n - 1),
+    },
+  ],
+  feedback: [
+    // Who criticises depends on the answer alone, so that remarks are shared, too.
+    { shared: (n) => n + n * (n - 1) + (n * 2 ** (n - 1) - n) + (2 ** n - n - 1) },
+    { options: { rounds: 3, critics: 1 }, shared: () => undefined },
+  ],
+  structured: [
+    // Of a star's hub all are neighbours, which have answered once.
+    { shared: (n) => n + (2 ** n - n - 1) },
+    {
+      options: { graph: 'complete', rounds: 3 },
+      shared: (n) => n + (n * 2 ** (n - 1) - n) + (2 ** n - n - 1),
+    },
+    { options: { graph: 'chain', rounds: 3 }, shared: () => undefined },
+    // Below the root, with two children of its own among five.
+    {
+      options: { graph: 'tree', answerers: ['bob'] },
+      takes: (n) =>
+        n === 1 ? ONE : n === 5 ? { calls: 5, path: 2, widest: 4 } : { calls: 3, path: 2, widest: 2 },
+      shared: () => undefined,
+    },
+    // The first reads the others, who read nobody.
+    {
+      options: { reads: { ada: ['bob', 'cyd', 'dan', 'eve'] } },
+      shared: () => undefined,
+    },
+  ],
   // No passage is an answer. All cards are shared; each coalition has an answer of its own, those of one a plain one.
   'knowledge-card': [
     { answersFrom: Infinity, shared: (n) => n + (2 ** n - 1) },

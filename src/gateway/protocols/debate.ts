@@ -10,20 +10,11 @@
 import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Task } from '../../contract/task.ts';
-import {
-  askAll,
-  askUntil,
-  callOf,
-  EarlyExit,
-  wholeAnswer,
-  type Contribution,
-  type Settled,
-} from './ask-all.ts';
+import { askAll, askUntil, EarlyExit, wholeAnswer, type Contribution, type Settled } from './ask-all.ts';
 import { isDecided, winner } from './ballot.ts';
 import { openingCalls } from './opening.ts';
-import { peersBlock, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
-import { roomFor } from './room.ts';
+import { revisionCall } from './revision.ts';
 import { answerAlone } from './single.ts';
 
 const REVISE =
@@ -55,16 +46,9 @@ function revision(
   round: number,
   { random }: ProtocolContext,
 ): Call {
-  const others = all.filter((other) => other !== own);
-  const conversation = [...task.messages, { role: 'assistant' as const, content: spokenBy(own) }];
-  const room = roomFor(own.member, conversation, task.sampling);
-  return callOf(task, own.member, {
-    slot: `round-${round}/${own.member.alias}`,
-    purpose: 'revise',
-    messages: withUserText(conversation, peersBlock(others, { instruction: REVISE, random, room })),
-    reads: all.map(({ slot }) => slot),
-    canReachClient: true,
-  });
+  const shown = all.filter((other) => other !== own);
+  const slot = `round-${round}/${own.member.alias}`;
+  return revisionCall(task, { slot, own, shown, instruction: REVISE, canReachClient: true }, random);
 }
 
 export const debate = defineProtocol<DebateOptions>({

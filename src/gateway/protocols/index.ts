@@ -4,6 +4,7 @@ import { anchor } from './anchor.ts';
 import { blackboard } from './blackboard.ts';
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
+import { feedback } from './feedback.ts';
 import { fuse } from './fuse.ts';
 import { generateVerifyRefine } from './generate-verify-refine.ts';
 import { knowledgeCard } from './knowledge-card.ts';
@@ -12,9 +13,11 @@ import { logitFusion } from './logit-fusion.ts';
 import { mixture } from './mixture.ts';
 import { mux } from './mux.ts';
 import type { Protocol } from './protocol.ts';
+import { refine } from './refine.ts';
 import { relay } from './relay.ts';
 import { route } from './route.ts';
 import { single } from './single.ts';
+import { structured } from './structured.ts';
 import { vote } from './vote.ts';
 
 export const protocols: readonly Protocol[] = [
@@ -30,6 +33,9 @@ export const protocols: readonly Protocol[] = [
   logitFusion,
   logitContrast,
   mixture,
+  refine,
+  feedback,
+  structured,
   knowledgeCard,
   relay,
   blackboard,
