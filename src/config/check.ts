@@ -147,6 +147,9 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
     config.pools.map(({ id }) => id),
   );
   if (system.reward) oneOf('reward.verifier', system.reward.verifier, known.verifiers);
+  if (pool && system.tools !== 'speaker') {
+    for (const alias of system.tools) oneOf('tools', alias, pool.members);
+  }
   if (pool) problems.push(...trainProblems(system, pool.members, config));
   if (!oneOf('protocol', system.protocol, known.protocols) || !pool) return problems;
   const models = config.models.filter(({ id }) => pool.members.includes(id));

@@ -270,6 +270,12 @@ export const SystemConfig = Type.Object(
       ),
     ),
     train: Type.Optional(TrainConfig),
+    tools: Type.Union([Type.Literal('speaker'), Type.Array(Type.String(), { uniqueItems: true })], {
+      default: 'speaker',
+      description:
+        'Who may call the client’s tools: the member that speaks, whoever it is, or these aliases when they speak; ' +
+        'with an empty list nobody, and requests with tools are refused.',
+    }),
     overrides: Type.Array(OverrideField, {
       default: ['coalition', 'options', 'budget', 'seed', 'trace'],
       description: 'What a request may set in its consort field; a budget can only be lowered.',

@@ -28,7 +28,7 @@ export interface System {
     /** Set where coalitions of two or more run as one model. */
     readonly merges?: Merges;
   };
-  readonly config: Pick<SystemConfig, 'budget' | 'overrides' | 'reward'>;
+  readonly config: Pick<SystemConfig, 'budget' | 'overrides' | 'reward' | 'tools'>;
   readonly simulated: boolean;
 }
 
@@ -111,6 +111,14 @@ export function protocolRevisionOf(protocol: Protocol, options: Options, members
   ]);
 }
 
+/** For a system that does not let it call tools, or not all of its parents, a member is one that cannot. */
+function memberIn({ tools: callers }: SystemTraits['config'], model: ModelConfig): Member {
+  const member = memberOf(model);
+  const named = model.merged?.parents ?? [member.alias];
+  if (callers === 'speaker' || named.every((alias) => callers.includes(alias))) return member;
+  return { ...member, capabilities: { ...member.capabilities, tools: false } };
+}
+
 /** The names and limits of a system besides what its pool and protocol say. */
 export type SystemTraits = Pick<System, 'id' | 'plain' | 'config'>;
 
@@ -127,7 +135,7 @@ export function makeSystem(
   given: Options,
   { id, models, merged }: PoolParts,
 ): System {
-  const members = models.map(memberOf);
+  const members = models.map((model) => memberIn(traits.config, model));
   const options = optionsFor(protocol, given);
   const callable = [...models, ...(merged?.models ?? [])];
   return {
@@ -140,20 +148,23 @@ export function makeSystem(
       // A merged model is part of the pool: a new one begins new statistics.
       revision: revisionOf(callable.map(memberOf).map(({ alias, revision }) => [alias, revision])),
       members,
-      ...(merged && { merges: { method: merged.method, byMask: maskedBy(models, merged.models) } }),
+      ...(merged && {
+        merges: { method: merged.method, byMask: maskedBy(traits.config, models, merged.models) },
+      }),
     },
     simulated: callable.some((model) => dialectOf(model).simulated),
   };
 }
 
 function maskedBy(
+  config: SystemTraits['config'],
   players: readonly ModelConfig[],
   models: readonly ModelConfig[],
 ): ReadonlyMap<number, Member> {
   const bitOf = new Map(players.map(({ id }, bit) => [id, 2 ** bit]));
   const maskOf = ({ merged }: ModelConfig) =>
     (merged?.parents ?? []).reduce((mask, parent) => mask + (bitOf.get(parent) ?? 0), 0);
-  return new Map(models.map((model) => [maskOf(model), memberOf(model)]));
+  return new Map(models.map((model) => [maskOf(model), memberIn(config, model)]));
 }
 
 function poolParts(pool: PoolConfig, models: ReadonlyMap<string, ModelConfig>): PoolParts {
@@ -171,7 +182,8 @@ export function makeCatalog(config: Config, protocols: readonly Protocol[], plai
   const pools = new Map(config.pools.map((pool) => [pool.id, poolParts(pool, models)]));
   const systems = new Map<string, System>();
   for (const model of config.models) {
-    const limits = { budget: { calls: 1, deadlineMs: model.timeouts.totalMs }, overrides: [] };
+    const budget = { calls: 1, deadlineMs: model.timeouts.totalMs };
+    const limits = { budget, overrides: [], tools: 'speaker' as const };
     systems.set(
       model.id,
       makeSystem(

@@ -5,6 +5,7 @@ import type { Member } from '../contract/plan.ts';
 import type { Task } from '../contract/task.ts';
 import type { System } from './catalog.ts';
 import { MOST_CHOICES } from './choices.ts';
+import { mayCallTools } from './protocols/ask-all.ts';
 
 const SAMPLING_FIELDS = Object.keys(Sampling.properties);
 
@@ -16,6 +17,9 @@ export function checkFields(system: System, team: readonly Member[], body: ChatR
   };
   if ((body.n ?? 1) > MOST_CHOICES) refuse('n', body.n, `a team: it gives at most ${MOST_CHOICES} choices`);
   if (body.tools?.length && !protocol.tools) refuse('tools', body.tools.length);
+  if (body.tools?.length && !team.some(mayCallTools)) {
+    refuse('tools', body.tools.length, `members ${team.map(({ alias }) => alias).join(', ')}`);
+  }
   const toolChoice = body['tool_choice'] ?? 'auto';
   if (!body.tools?.length && toolChoice !== 'auto' && toolChoice !== 'none') {
     refuse('tool_choice', toolChoice, 'a request without tools');

@@ -114,6 +114,7 @@ function inlineSystem({ catalog, protocols }: ResolveParts, name: string): Syste
   const config = {
     budget: { calls: 64, deadlineMs: 120_000 },
     overrides: ['coalition', 'options', 'budget', 'seed', 'trace'] as const,
+    tools: 'speaker' as const,
   };
   const id = name.slice(SYSTEM_PREFIX.length);
   const limits = { ...config, overrides: [...config.overrides] };

@@ -40,6 +40,11 @@ export interface Asking {
   readonly confidence?: boolean;
 }
 
+/** Whether tools are offered to it: not to a member that is known to call none, or must not in this system. */
+export function mayCallTools({ capabilities }: Member): boolean {
+  return capabilities.tools !== false;
+}
+
 export function callOf(task: Task, member: Member, asking: Asking): Call {
   const { stop: _stop, ...inner } = task.sampling;
   const sampling: Sampling = asking.canReachClient ? task.sampling : inner;
@@ -56,7 +61,8 @@ export function callOf(task: Task, member: Member, asking: Asking): Call {
       task.responseFormat !== undefined && { responseFormat: task.responseFormat }),
     ...(asking.canReachClient && task.topLogprobs !== undefined && { topLogprobs: task.topLogprobs }),
     ...(asking.tools &&
-      task.tools && { tools: task.tools, ...(task.toolRules && { toolRules: task.toolRules }) }),
+      task.tools &&
+      mayCallTools(member) && { tools: task.tools, ...(task.toolRules && { toolRules: task.toolRules }) }),
     ...(asking.confidence && { confidence: true }),
   };
 }
@@ -178,6 +184,12 @@ function roundOf(
 function isWord(part: Part): boolean {
   if (part.type === 'text-delta') return part.text.trim() !== '';
   return part.type === 'reasoning-delta' || part.type === 'tool-call-delta';
+}
+
+/** Who is to speak, and who next: as ordered, but where there are tools, those who may call them before the others. */
+export function speakersOf(order: readonly Member[], { tools }: Task): readonly Member[] {
+  if (!tools?.length) return order;
+  return order.toSorted((a, b) => Number(mayCallTools(b)) - Number(mayCallTools(a)));
 }
 
 /**

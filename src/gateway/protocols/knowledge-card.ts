@@ -14,7 +14,7 @@ import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { askAll, callOf, speak, type Contribution } from './ask-all.ts';
+import { askAll, callOf, speak, speakersOf, type Contribution } from './ask-all.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -89,7 +89,7 @@ export const knowledgeCard = defineProtocol<KnowledgeCardOptions>({
     return { calls: cards + 1, path: 2, widest: cards };
   },
   async *run(task, team, { answerers, excludeAnswerer }, context) {
-    const order = roleOrder(team, answerers);
+    const order = speakersOf(roleOrder(team, answerers), task);
     if (team.length === 1) return yield* answerAlone(task, team, context);
     const writers = excludeAnswerer ? team.filter((member) => member !== order[0]) : team;
     const round = await askAll(

@@ -14,7 +14,7 @@ import type { Random } from '../../contract/capabilities.ts';
 import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { Round } from './ask-all.ts';
+import { mayCallTools, Round } from './ask-all.ts';
 import { choose, labelCall, type Decision } from './label-step.ts';
 import { withUserText } from './peers.ts';
 import { defineProtocol } from './protocol.ts';
@@ -96,12 +96,15 @@ export const route = defineProtocol<RouteOptions>({
     return { calls, path: calls, widest: 1 };
   },
   async *run(task, team, { routers, showPrices }, context) {
-    const order = roleOrder(team, routers);
-    const list = listOf(team, context.random);
+    // Whoever is named, the router itself for want of a name, is to call the client's tools where there are any.
+    const may = task.tools?.length ? team.filter(mayCallTools) : team;
+    const order = roleOrder(may, routers);
+    const list = listOf(may, context.random);
     const round = new Round();
     const left = (members: readonly Member[]) =>
       members.filter((member) => round.absences.every((absent) => absent.member !== member));
     const ask = (router: Member) => routeCall(task, router, left(list), showPrices);
+    if (list.length < 2) return yield* answerAlone(task, team, context);
     // The last is asked nothing: were it reached, it would be alone.
     const decision = await choose(order.slice(0, -1), ask, '', context, round);
     return yield* answerAlone(task, ranked(left(team), left(list), decision), context, round);

@@ -9,7 +9,7 @@ import type { Answer, Call } from '../../contract/call.ts';
 import type { Part } from '../../contract/part.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { callOf, Round, speak } from './ask-all.ts';
+import { callOf, Round, speak, speakersOf } from './ask-all.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 
 /** The plain call: the conversation as the client sent it. Every protocol's form for a coalition of one. */
@@ -32,7 +32,8 @@ export async function* answerAlone(
   context: ProtocolContext,
   round = new Round(),
 ): AsyncGenerator<Part, Answer> {
-  const answer = yield* speak(order, (member) => plainCall(task, member), context, round);
+  const speakers = speakersOf(order, task);
+  const answer = yield* speak(speakers, (member) => plainCall(task, member), context, round);
   if (!answer) throw round.failure();
   return answer;
 }

@@ -17,7 +17,16 @@ import type { Answer, Call } from '../../contract/call.ts';
 import type { Part } from '../../contract/part.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { askInto, callOf, isConstrained, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
+import {
+  askInto,
+  callOf,
+  isConstrained,
+  Round,
+  speak,
+  speakersOf,
+  wholeAnswer,
+  type Contribution,
+} from './ask-all.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { revisionCall } from './revision.ts';
 import { roleOrder } from './role-order.ts';
@@ -81,8 +90,10 @@ class Discussion {
   readonly #latest = new Map<Member, Contribution>();
   readonly #team: readonly Member[];
   readonly #options: StructuredOptions;
+  readonly #task: Task;
 
-  constructor(team: readonly Member[], options: StructuredOptions) {
+  constructor(task: Task, team: readonly Member[], options: StructuredOptions) {
+    this.#task = task;
     this.#team = team;
     this.#options = options;
   }
@@ -93,8 +104,8 @@ class Discussion {
   }
 
   /** Who is to answer, and who next. */
-  order(): Member[] {
-    return roleOrder(this.present(), this.#options.answerers);
+  order(): readonly Member[] {
+    return speakersOf(roleOrder(this.present(), this.#options.answerers), this.#task);
   }
 
   /** All answers, best first: those of the present before those of members that failed since. */
@@ -205,7 +216,7 @@ export const structured = defineProtocol<StructuredOptions>({
   },
   async *run(task, team, options, context) {
     if (team.length === 1) return yield* answerAlone(task, team, context);
-    const discussion = new Discussion(team, options);
+    const discussion = new Discussion(task, team, options);
     for (let turn = 1; turn < options.rounds; turn++) {
       const needed = discussion.needed(turn);
       // Whoever reads nobody is asked once, at the end, and speaks.

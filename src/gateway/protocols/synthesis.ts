@@ -3,7 +3,15 @@ import type { Answer, Call, Purpose } from '../../contract/call.ts';
 import type { Part } from '../../contract/part.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
-import { callOf, isConstrained, speak, wholeAnswer, type Contribution, type Round } from './ask-all.ts';
+import {
+  callOf,
+  isConstrained,
+  speak,
+  speakersOf,
+  wholeAnswer,
+  type Contribution,
+  type Round,
+} from './ask-all.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import type { ProtocolContext } from './protocol.ts';
 import { roomFor } from './room.ts';
@@ -52,7 +60,8 @@ export async function* synthesise(
   context: ProtocolContext,
   round: Round,
 ): AsyncGenerator<Part, Answer> {
-  const { order, drafts, ranked } = synthesis;
+  const { drafts, ranked } = synthesis;
+  const order = speakersOf(synthesis.order, task);
   const isFree = !isConstrained(task);
   const failed = new Set(round.absences.map(({ member }) => member));
   const [only] = drafts;

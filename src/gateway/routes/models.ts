@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { ConsortError } from '../../contract/errors.ts';
 import type { System } from '../catalog.ts';
 import type { GatewayParts } from '../ports.ts';
+import { mayCallTools } from '../protocols/ask-all.ts';
 import { streamsWith } from '../protocols/protocol.ts';
 
 function modelBody(parts: GatewayParts, name: string, system: System) {
@@ -24,6 +25,7 @@ function modelBody(parts: GatewayParts, name: string, system: System) {
       options,
       members,
       streams: streamsWith(protocol, options),
+      tools: protocol.tools && pool.members.some(mayCallTools),
       shape: protocol.describe(options, pool.merges ? 1 : members.length),
       pool_revision: pool.revision,
       protocol_revision: system.protocolRevision,
