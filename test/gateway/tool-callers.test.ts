@@ -79,8 +79,12 @@ t.test('tools are refused where nobody may call them', async (t) => {
 t.test('the list of models says whether a system takes tools', async (t) => {
   const { json: list } = await send(`${gateway.url}/v1/models`);
   const takes = (id: string) => list.data.find((one: { id: string }) => one.id === id).consort.tools;
-  t.strictSame(['consort/fuse', 'consort/none', 'consort/deaf', 'ada'].map(takes), [true, false, false, true]);
-});
+  t.strictSame(['consort/fuse', 'consort/none', 'consort/deaf', 'ada'].map(takes), [
+    true,
+    false,
+    false,
+    true,
+  ]);
 });
 
 t.test('an alias that is not in the pool is refused by the configuration', async (t) => {
