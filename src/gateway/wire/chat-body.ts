@@ -4,6 +4,7 @@ import type { Usage } from '../../contract/chat.ts';
 import type { RunResult } from '../../contract/capabilities.ts';
 import type { Outcome } from '../../contract/outcome.ts';
 import { logprobsBody } from './logprobs-body.ts';
+import type { About } from './wire.ts';
 
 export interface UsageBody {
   prompt_tokens: number;
@@ -63,18 +64,8 @@ export function totalUsage(outcomes: readonly Outcome[]): Usage {
   );
 }
 
-export interface ChatBodyOptions {
-  readonly id: string;
-  readonly model: string;
-  /** Unix seconds. */
-  readonly created: number;
-  readonly trace: boolean;
-  readonly fingerprint?: string;
-  readonly topLogprobs?: number | undefined;
-}
-
 /** The body for a system's answers. */
-export function chatBody(results: readonly RunResult[], options: ChatBodyOptions): string {
+export function chatBody(results: readonly RunResult[], options: About): string {
   const { id, model, created, trace, fingerprint, topLogprobs } = options;
   const outcomes = results.map(({ outcome }) => outcome);
   return JSON.stringify({

@@ -1,23 +1,14 @@
 /** Chat Completions, streamed: parts become chunks. A plain model's own bytes pass as they came. */
-import type { ErrorBody } from '../../contract/errors.ts';
-import type { Outcome } from '../../contract/outcome.ts';
+import type { RunResult } from '../../contract/capabilities.ts';
+import type { ConsortError } from '../../contract/errors.ts';
 import type { Part } from '../../contract/part.ts';
 import { totalUsage, traceFields, usageBody } from './chat-body.ts';
 import { logprobsBody } from './logprobs-body.ts';
 import type { SseStream } from './sse-stream.ts';
+import type { About, Writer } from './wire.ts';
 
-export interface ChatStreamOptions {
-  readonly id: string;
-  readonly model: string;
-  /** Unix seconds. */
-  readonly created: number;
+export interface ChatStreamOptions extends About {
   readonly includeUsage: boolean;
-  readonly trace: boolean;
-  /** Whether the upstream's own events are passed on. */
-  readonly plain: boolean;
-  readonly fingerprint?: string;
-  /** Alternatives a token that the client wants to see; absent when it wants no log-probabilities. */
-  readonly topLogprobs?: number | undefined;
 }
 
 /** What has been said of one choice. */
@@ -28,7 +19,7 @@ interface Progress {
   logprobs: readonly unknown[] | undefined;
 }
 
-export class ChatStream {
+export class ChatStream implements Writer {
   readonly #stream: SseStream;
   readonly #options: ChatStreamOptions;
   /** Everything of a chunk before its choices, serialised once. */
@@ -76,14 +67,10 @@ export class ChatStream {
     }
   }
 
-  /**
-   * The trace, usage as asked, the end mark. The caller ends the stream.
-   *
-   * @param outcomes by choice
-   * @param broken why a choice ended after its first word, if one did
-   */
-  finish(outcomes: readonly Outcome[], broken?: ErrorBody): void {
+  /** The trace, usage as asked, the end mark. */
+  finish(results: readonly RunResult[], broken?: ConsortError): void {
     const { trace, includeUsage, plain } = this.#options;
+    const outcomes = results.map(({ outcome }) => outcome);
     for (const [index, { finishReason }] of outcomes.entries()) {
       if (!plain && finishReason && !this.#progress(index).isFinished) void this.#finish(index, finishReason);
     }
@@ -94,8 +81,8 @@ export class ChatStream {
     void this.#stream.send('[DONE]');
   }
 
-  fail(error: ErrorBody): void {
-    void this.#stream.send(JSON.stringify(error));
+  fail(error: ConsortError): void {
+    void this.#stream.send(JSON.stringify(error.toBody()));
     void this.#stream.send('[DONE]');
   }
 
