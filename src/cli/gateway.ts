@@ -9,6 +9,7 @@ import type { Store } from '../contract/store.ts';
 import type { Catalog } from '../gateway/catalog.ts';
 import { createAdmin } from '../gateway/admin.ts';
 import { Generations } from '../gateway/generations.ts';
+import { Limits } from '../gateway/limits/limits.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { watchReleases } from '../gateway/release-metrics.ts';
@@ -117,6 +118,25 @@ function resolverFor({ server }: Config, catalog: () => Catalog) {
   });
 }
 
+function openLimits({ auth, server }: Config, store: Store, metrics: Metrics, logger: Logger): Limits {
+  const limits = new Limits({
+    totals: { ...store.counters, ...store.places },
+    clock,
+    keys: auth.keys,
+    mostMs: server.maxStreamSeconds * 1000,
+    refuseWithoutStore: auth.withoutStore === 'refuse',
+    onRefused: (limit) => metrics.limited(limit),
+    onAway(isAway) {
+      metrics.limitsAlone(isAway);
+      const policy = auth.withoutStore;
+      if (isAway) logger.warn({ policy }, 'the store does not answer for the limits of keys');
+      else logger.info('the limits of keys are shared again');
+    },
+  });
+  metrics.watchLimits(limits);
+  return limits;
+}
+
 async function open(
   { config, notice }: Settings,
   environment: Environment,
@@ -127,10 +147,12 @@ async function open(
   const { store, spool } = await openRecord(config, metrics, logger, closing);
   const secretFile = join(dirname(config.store.spoolDirectory), 'secret');
   const secret = readSecret(environment['CONSORT_SECRET'], secretFile);
+  const limits = openLimits(config, store, metrics, logger);
   const system = openSystem(config, {
     secret,
     onOutcome(outcome) {
       metrics.observe(outcome);
+      limits.spent(outcome);
       return spool.appendSoon({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
@@ -153,6 +175,7 @@ async function open(
     store,
     turns: new ToolTurns({ store: store.turns, onTurn: (result) => metrics.turned(result) }),
     recorder: { append: spool.append.bind(spool), find: spool.find.bind(spool) },
+    limits,
     metrics,
     clock,
     newId,

@@ -3,6 +3,8 @@
  * fields and a test compares them. Defaults are filled in by the loader.
  */
 import Type, { type Static } from 'typebox';
+import { AuthConfig } from './auth-config.ts';
+import { Alias } from './alias.ts';
 import { MergedConfig, mergeMethod, WeightsConfig } from './merge.ts';
 import { Capabilities, Provider } from './plan.ts';
 import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
@@ -10,8 +12,6 @@ import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
 const strict = { additionalProperties: false };
 /** A section that may be left out: its fields then have their defaults. */
 const section = { additionalProperties: false, default: {} };
-const Alias = (description: string) =>
-  Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,63}$', description: `${description} ([a-z0-9][a-z0-9.-]*)` });
 
 export const ServerConfig = Type.Object(
   {
@@ -74,30 +74,6 @@ export const StoreConfig = Type.Object(
       minimum: 65_536,
       description: 'Bound of the spool; beyond it outcomes are dropped and counted.',
     }),
-  },
-  section,
-);
-
-export const KeyConfig = Type.Object(
-  {
-    name: Alias('Shown in records and logs instead of the key'),
-    sha256: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Hex SHA-256 of the key.' }),
-    models: Type.Array(Type.String(), {
-      default: ['*'],
-      description: 'Model patterns; * matches any characters.',
-    }),
-    permissions: Type.Array(Type.Union([Type.Literal('score')]), {
-      default: [],
-      description: 'score: may send gold, verifier and design, and post feedback.',
-    }),
-  },
-  strict,
-);
-
-export const AuthConfig = Type.Object(
-  {
-    required: Type.Boolean({ default: false, description: 'Whether every request needs a key.' }),
-    keys: Type.Array(KeyConfig, { default: [], description: 'The known keys.' }),
   },
   section,
 );
@@ -302,8 +278,6 @@ export const Config = Type.Object(
 export type Config = Static<typeof Config>;
 export type ServerConfig = Static<typeof ServerConfig>;
 export type StoreConfig = Static<typeof StoreConfig>;
-export type KeyConfig = Static<typeof KeyConfig>;
-export type AuthConfig = Static<typeof AuthConfig>;
 export type TimeoutsConfig = Static<typeof TimeoutsConfig>;
 export type ModelConfig = Static<typeof ModelConfig>;
 export type PoolConfig = Static<typeof PoolConfig>;

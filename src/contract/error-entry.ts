@@ -6,7 +6,13 @@ export interface Entry {
   /** Whether the same request may succeed later, unchanged. */
   readonly retryable: boolean;
   /** OpenAI's `error.type`. */
-  readonly type: 'invalid_request_error' | 'authentication_error' | 'permission_error' | 'api_error';
+  readonly type:
+    | 'invalid_request_error'
+    | 'authentication_error'
+    | 'permission_error'
+    | 'rate_limit_error'
+    | 'insufficient_quota'
+    | 'api_error';
   /** `%s` stands for the details, in order. */
   readonly message: string;
   readonly remedy: string;

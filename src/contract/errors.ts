@@ -90,6 +90,20 @@ export const CATALOGUE = {
     message: 'The key %s may not %s',
     remedy: 'Use another key, or widen its models or permissions in auth.keys.',
   },
+  rate_limited: {
+    status: 429,
+    retryable: true,
+    type: 'rate_limit_error',
+    message: 'The key %s has reached its limit (%s)',
+    remedy: 'Retry after the time in the header Retry-After, or raise the key’s limits in auth.keys.',
+  },
+  key_budget_spent: {
+    status: 429,
+    retryable: false,
+    type: 'insufficient_quota',
+    message: 'What is left of the %s key’s %s USD a day does not cover this request, which may cost %s USD',
+    remedy: 'Ask for less (max_tokens, a smaller coalition), wait until midnight UTC, or raise usdPerDay.',
+  },
   client_gone: service(499, false, 'The client left before the answer was complete', 'Nothing to do.'),
   call_not_needed: service(
     499,

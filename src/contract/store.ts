@@ -155,6 +155,17 @@ export interface Counters {
   total(name: string): Promise<number>;
 }
 
+/** Places of which only so many are taken at once, by all processes together. */
+export interface Places {
+  /**
+   * Takes a place, or keeps one that the holder has; false when all are taken. A place that is never given back, as its
+   * process was killed, is free again after `ttlMs`.
+   */
+  take(name: string, holder: string, most: number, ttlMs: number): Promise<boolean>;
+  /** Gives a place back; does nothing when the holder has none. */
+  leave(name: string, holder: string): Promise<void>;
+}
+
 /** A new state of a release, and how many transitions the kept one has: 0 when there is none yet. */
 export interface ReleaseChange {
   readonly expected: number;
@@ -200,6 +211,7 @@ export interface Store {
   readonly estimates: Estimates;
   readonly leases: Leases;
   readonly counters: Counters;
+  readonly places: Places;
   readonly releases: Releases;
   readonly turns: Turns;
   /** Rejects with `store_unavailable` when it does not answer. */

@@ -112,6 +112,15 @@ export class Metrics {
     'Turns with tools of teams: what was kept of them for the next turn, and whether that was found.',
     ['result'],
   );
+  readonly #limited = this.#counter(
+    'consort_limit_refusals_total',
+    'Requests refused by a limit of their key, by limit.',
+    ['limit'],
+  );
+  readonly #limitsAlone = this.#gauge(
+    'consort_limits_alone',
+    '1 while limits of keys are counted by this process alone, as the store does not answer.',
+  );
   readonly #feedback = this.#counter('consort_feedback_total', 'Feedback received.', ['result']);
   readonly #dropped = this.#counter('consort_ledger_dropped_total', 'Outcomes lost, by reason.', ['reason']);
   readonly #inFlight = this.#gauge('consort_requests_in_flight', 'Plans running now.');
@@ -155,6 +164,14 @@ export class Metrics {
     );
   }
 
+  watchLimits(limits: { readonly unsettled: number }): void {
+    this.#collected(
+      'consort_limits_unsettled',
+      'Totals of keys that wait to be told to the store.',
+      () => limits.unsettled,
+    );
+  }
+
   observe(outcome: Outcome): void {
     const { plan } = outcome;
     // Runs in the background cost calls and tokens, but nobody has requested them.
@@ -193,6 +210,12 @@ export class Metrics {
   }
   shadowed(system: string, result: string): void {
     this.#shadow.labels({ system, result }).inc();
+  }
+  limited(limit: string): void {
+    this.#limited.labels({ limit }).inc();
+  }
+  limitsAlone(isAlone: boolean): void {
+    this.#limitsAlone.set(isAlone ? 1 : 0);
   }
   feedback(result: 'accepted' | 'unknown'): void {
     this.#feedback.labels({ result }).inc();

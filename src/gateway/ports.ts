@@ -5,6 +5,7 @@ import type { Config } from '../contract/config.ts';
 import type { Outcome } from '../contract/outcome.ts';
 import type { Estimates, Ledger, LedgerEntry, Releases } from '../contract/store.ts';
 import type { Catalog } from './catalog.ts';
+import type { Limits } from './limits/limits.ts';
 import type { Metrics } from './metrics.ts';
 import type { Resolve } from './resolve.ts';
 import type { ToolTurns } from './tool-turns.ts';
@@ -33,6 +34,7 @@ export interface GatewayParts {
   readonly store: Shelf;
   readonly recorder: Recorder;
   readonly turns: Pick<ToolTurns, 'recall' | 'keep'>;
+  readonly limits: Limits;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly newId: NewId;

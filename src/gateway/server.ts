@@ -12,6 +12,7 @@ import { ConsortError } from '../contract/errors.ts';
 import { auth } from './plugins/auth.ts';
 import { errors } from './plugins/errors.ts';
 import { json } from './plugins/json.ts';
+import { limits } from './plugins/limits.ts';
 import { validation } from './plugins/validation.ts';
 import type { GatewayParts } from './ports.ts';
 import { chatCompletions } from './routes/chat-completions.ts';
@@ -47,6 +48,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   await app.register(json);
   await app.register(validation);
   await app.register(auth, authConfig);
+  await app.register(limits, parts);
   chatCompletions(app, parts);
   models(app, parts);
   records(app, parts);

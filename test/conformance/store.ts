@@ -62,6 +62,7 @@ export function storeConformance(t: Test, name: string, start: (t: Test) => Prom
     estimateTests(t, store, second);
     leaseTests(t, store, second);
     counterTests(t, store, second);
+    placeTests(t, store, second);
     releaseTests(t, store, second);
     turnTests(t, store, second);
     lagTests(t, store, second);
@@ -436,6 +437,32 @@ function counterTests(t: Test, store: Store, second: Store): void {
     await store.counters.settle(name, 5);
     t.equal(await second.counters.total(name), 0, 'what is forgotten cannot be settled');
     t.ok(await second.counters.reserve(name, 1, 1, 60_000));
+  });
+}
+
+function placeTests(t: Test, store: Store, second: Store): void {
+  t.test('lets only so many have a place at once, however many ask', async (t) => {
+    const name = freshPool();
+    const take = (i: number) => (i % 2 ? store : second).places.take(name, `${i}`, 5, 60_000);
+    const taken = await Promise.all(Array.from({ length: 20 }, (_, i) => take(i)));
+    t.equal(taken.filter(Boolean).length, 5);
+    const holder = taken.indexOf(true);
+    t.ok(await take(holder), 'who has one keeps it');
+    const outsider = taken.indexOf(false);
+    await store.places.leave(name, `${outsider}`);
+    t.notOk(await take(outsider), 'who has none gives none back');
+    await second.places.leave(name, `${holder}`);
+    t.ok(await take(outsider));
+    t.ok(await store.places.take(freshPool(), 'a', 1, 60_000), 'of each name its own');
+  });
+
+  t.test('frees a place that nobody gave back', async (t) => {
+    const name = freshPool();
+    t.ok(await store.places.take(name, 'killed', 1, 30));
+    t.notOk(await second.places.take(name, 'next', 1, 60_000));
+    await sleep(60);
+    t.ok(await second.places.take(name, 'next', 1, 60_000));
+    t.notOk(await store.places.take(name, 'killed', 1, 60_000));
   });
 }
 

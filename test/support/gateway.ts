@@ -10,6 +10,8 @@ import type { Estimate } from '../../src/contract/estimate.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Reward } from '../../src/contract/reward.ts';
 import type { Turns } from '../../src/contract/store.ts';
+import { Limits, type Totals } from '../../src/gateway/limits/limits.ts';
+import { LocalTotals } from '../../src/gateway/limits/local.ts';
 import { Metrics } from '../../src/gateway/metrics.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
 import { createResolver } from '../../src/gateway/resolve.ts';
@@ -35,6 +37,8 @@ export interface GatewayOptions {
   readonly turns?: Turns;
   readonly estimates?: readonly Estimate[];
   readonly notice?: string;
+  /** Where limits of keys are kept; by default nowhere that is shared. */
+  readonly totals?: Totals;
 }
 
 const NOWHERE: Turns = {
@@ -45,7 +49,7 @@ const NOWHERE: Turns = {
 export async function startGateway(
   t: Test,
   document: object,
-  { estimates = [], notice, turns = NOWHERE }: GatewayOptions = {},
+  { estimates = [], notice, turns = NOWHERE, totals = new LocalTotals(clock) }: GatewayOptions = {},
 ): Promise<TestGateway> {
   const { config, problems } = checkDocument(document, known);
   if (!config) throw new TypeError(JSON.stringify(problems));
@@ -60,11 +64,21 @@ export async function startGateway(
   const rewards: Reward[] = [];
   const waiting = new Set<() => void>();
   const metrics = new Metrics('test');
+  const limits = new Limits({
+    totals,
+    clock,
+    keys: config.auth.keys,
+    mostMs: config.server.maxStreamSeconds * 1000,
+    refuseWithoutStore: config.auth.withoutStore === 'refuse',
+    onRefused: (limit) => metrics.limited(limit),
+    onAway: (isAway) => metrics.limitsAlone(isAway),
+  });
   const system = openSystem(config, {
     secret: 'a secret',
     onOutcome(outcome) {
       outcomes.push(outcome);
       metrics.observe(outcome);
+      limits.spent(outcome);
       for (const wake of waiting) wake();
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
@@ -105,6 +119,7 @@ export async function startGateway(
       },
       find: (id) => Promise.resolve(find(id)),
     },
+    limits,
     metrics,
     clock,
     newId,

@@ -2,7 +2,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import plugin from 'fastify-plugin';
-import type { AuthConfig, KeyConfig } from '../../contract/config.ts';
+import type { AuthConfig, KeyConfig } from '../../contract/auth-config.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Caller } from '../resolve.ts';
 

@@ -10,7 +10,7 @@ import { answer, decide } from './answer.ts';
 export function chatCompletions(app: FastifyInstance, parts: GatewayParts): void {
   app.post<{ Body: ChatRequest }>(
     '/v1/chat/completions',
-    { schema: { body: ChatRequest } },
+    { schema: { body: ChatRequest }, config: { isLimited: true } },
     async (request, reply) => {
       const { body, caller } = request;
       const resolved = await decide(parts, body, caller);

@@ -1,5 +1,14 @@
 /** The shared store: Redis 7 or later. */
-import type { Counters, Estimates, Leases, Store, Tallies, TallyEvent, Turns } from '../../contract/store.ts';
+import type {
+  Counters,
+  Estimates,
+  Leases,
+  Places,
+  Store,
+  Tallies,
+  TallyEvent,
+  Turns,
+} from '../../contract/store.ts';
 import { decodeEstimates, encodeEstimates } from '../entry.ts';
 import type { StoreKind, StoreSettings } from '../options.ts';
 import { parseTallyName, tallyName } from '../tally-name.ts';
@@ -13,6 +22,7 @@ import {
   leaseKey,
   leaseTokenKey,
   namesKey,
+  placesKey,
   POOLS,
   streamKey,
   sumsKey,
@@ -37,6 +47,7 @@ export const redis: StoreKind = {
       estimates: estimatesOf(connection),
       leases: leasesOf(connection),
       counters: countersOf(connection),
+      places: placesOf(connection),
       releases: redisReleases(connection),
       turns: turnsOf(connection),
       ping: async () => void (await connection.run((server) => server.ping())),
@@ -139,6 +150,18 @@ function countersOf(connection: Connection): Counters {
       await connection.run((server) => server.consortSettle(counterKey(name), difference));
     },
     total: async (name) => Number((await connection.run((server) => server.get(counterKey(name)))) ?? 0),
+  };
+}
+
+function placesOf(connection: Connection): Places {
+  return {
+    take: (name, holder, most, ttlMs) =>
+      connection.run(
+        async (server) => (await server.consortTake(placesKey(name), holder, most, ttlMs)) === 1,
+      ),
+    async leave(name, holder) {
+      await connection.run((server) => server.zrem(placesKey(name), holder));
+    },
   };
 }
 

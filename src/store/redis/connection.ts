@@ -25,6 +25,7 @@ interface Scripts {
   change(...args: (string | number)[]): Promise<unknown>;
   keep(...args: (string | number)[]): Promise<unknown>;
   find(...args: (string | number)[]): Promise<unknown>;
+  take(...args: (string | number)[]): Promise<unknown>;
 }
 export type Commands = Redis & {
   readonly [Name in keyof Scripts as `consort${Capitalize<Name>}`]: Scripts[Name];
@@ -75,6 +76,7 @@ export class Connection {
         consortChange: { lua: lua('change'), numberOfKeys: 3 },
         consortKeep: { lua: lua('keep'), numberOfKeys: 2 },
         consortFind: { lua: lua('find'), numberOfKeys: 2 },
+        consortTake: { lua: lua('take'), numberOfKeys: 1 },
       },
     } as const satisfies RedisOptions;
     this.#redis = new Redis(url, options) as Commands;

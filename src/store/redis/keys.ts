@@ -26,6 +26,9 @@ export const leaseTokenKey = (name: string): string => `consort:{lease:${escapeP
 
 export const counterKey = (name: string): string => `consort:counter:${escapePart(name)}`;
 
+/** Who has one of so many places, by the time at which it is free again. */
+export const placesKey = (name: string): string => `consort:places:${escapePart(name)}`;
+
 /** Texts that turns of conversations need of the ones before, by name. */
 export const TURNS = 'consort:{turns}:texts';
 /** When each of them is forgotten. */

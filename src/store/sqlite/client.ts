@@ -9,6 +9,7 @@ import type {
   Leases,
   Ledger,
   LedgerEntry,
+  Places,
   Releases,
   Store,
   Tallies,
@@ -41,6 +42,7 @@ export async function openSqlite(
     estimates: estimatesOf(link),
     leases: leasesOf(link),
     counters: countersOf(link),
+    places: placesOf(link),
     releases: releasesOf(link),
     turns: turnsOf(link),
     ping: () => ping(link, settings.timeoutMs),
@@ -140,6 +142,13 @@ function countersOf(link: Link): Counters {
     reserve: (name, amount, limit, ttlMs) => link.call('reserve', name, amount, limit, ttlMs),
     settle: (name, difference) => link.call('settle', name, difference),
     total: (name) => link.call('total', name),
+  };
+}
+
+function placesOf(link: Link): Places {
+  return {
+    take: (name, holder, most, ttlMs) => link.call('take', name, holder, most, ttlMs),
+    leave: (name, holder) => link.call('leave', name, holder),
   };
 }
 

@@ -6,6 +6,7 @@ import { migrate } from './schema.ts';
 import { LedgerTables } from './ledger.ts';
 import { CounterTable } from './counters.ts';
 import { LeaseTable } from './leases.ts';
+import { PlaceTable } from './places.ts';
 import { ReleaseTable } from './releases.ts';
 import { TallyTables } from './tallies.ts';
 import { TurnTable } from './turns.ts';
@@ -20,6 +21,7 @@ export class Database {
   readonly tallies: TallyTables;
   readonly leases: LeaseTable;
   readonly counters: CounterTable;
+  readonly places: PlaceTable;
   readonly releases: ReleaseTable;
   readonly turns: TurnTable;
   readonly #database: DatabaseSync;
@@ -40,6 +42,7 @@ export class Database {
       this.tallies = new TallyTables(database, now);
       this.leases = new LeaseTable(database, now);
       this.counters = new CounterTable(database, now);
+      this.places = new PlaceTable(database, now);
       this.releases = new ReleaseTable(database);
       this.turns = new TurnTable(database, now);
       this.#publish = database.prepare(

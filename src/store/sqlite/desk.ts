@@ -24,6 +24,8 @@ const WRITES: ReadonlySet<Method> = new Set([
   'release',
   'reserve',
   'settle',
+  'take',
+  'leave',
   'changeReleases',
   'keepTurn',
 ]);
@@ -138,7 +140,7 @@ export class Desk {
 }
 
 function callsOf(database: Database): Calls {
-  const { ledger, tallies, leases, counters, releases, turns } = database;
+  const { ledger, tallies, leases, counters, places, releases, turns } = database;
   return {
     ping: () => void database.version(),
     append: (entries, plans) => ledger.append(entries, plans),
@@ -165,6 +167,8 @@ function callsOf(database: Database): Calls {
     reserve: (...args) => counters.reserve(...args),
     settle: (name, difference) => counters.settle(name, difference),
     total: (name) => counters.total(name),
+    take: (...args) => places.take(...args),
+    leave: (name, holder) => places.leave(name, holder),
     aRelease: (policy, version) => releases.release(policy, version),
     releases: (policy) => releases.releases(policy),
     policies: () => releases.policies(),

@@ -26,6 +26,8 @@ export interface Calls {
   reserve(name: string, amount: number, limit: number, ttlMs: number): boolean;
   settle(name: string, difference: number): void;
   total(name: string): number;
+  take(name: string, holder: string, most: number, ttlMs: number): boolean;
+  leave(name: string, holder: string): void;
   aRelease(policy: string, version: number): string | undefined;
   releases(policy: string | null): string[];
   policies(): string[];

@@ -85,6 +85,11 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX turns_by_end ON turns (expires_at);
   `,
+  `
+  CREATE TABLE places (
+    name TEXT NOT NULL, holder TEXT NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (name, holder)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** Brings a file to the newest tables; refuses one that a newer program has written. */
