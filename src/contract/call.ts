@@ -1,4 +1,5 @@
 /** One question to one model, and what came of it. */
+import Type, { type Static } from 'typebox';
 import type { ChatMessage, Sampling, Usage } from './chat.ts';
 import type { ConsortError } from './errors.ts';
 import type { CallStatus, Emit, FinishReason, Message, Part } from './part.ts';
@@ -52,6 +53,13 @@ export interface TokenStep {
   readonly others: ReadonlyMap<number, number>;
 }
 
+/**
+ * A route of an endpoint besides chat. A call to it has the client's own body as `extra`, and the bytes of the answer pass
+ * to the client as they come.
+ */
+export const PassedRoute = Type.Union([Type.Literal('completions'), Type.Literal('embeddings')]);
+export type PassedRoute = Static<typeof PassedRoute>;
+
 export interface Call {
   /** Stage and member, e.g. `round-2/alice`: stable over coalitions, so that calls can be shared and credited. */
   readonly slot: string;
@@ -67,6 +75,8 @@ export interface Call {
   readonly speaks: boolean;
   /** Extra body fields for the upstream: the client's own, on a call that passes through. */
   readonly extra?: Readonly<Record<string, unknown>>;
+  /** Where the call goes if not to chat. */
+  readonly route?: PassedRoute;
   /** The client's format constraint and tools, only on calls whose output can reach the client. */
   readonly tools?: readonly unknown[];
   /** `tool_choice` and `parallel_tool_calls`, as the client sent them. */

@@ -1,5 +1,6 @@
 /** The question: one conversation with what is needed to grade its answer. */
 import Type, { type Static } from 'typebox';
+import { PassedRoute } from './call.ts';
 import { ChatMessage, Sampling } from './chat.ts';
 
 export const Task = Type.Object({
@@ -19,6 +20,8 @@ export const Task = Type.Object({
   cluster: Type.Optional(Type.String()),
   /** The client's body less what Consort reads: sent on to a single model untouched. */
   passThrough: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  /** Where it is sent to if not to chat. */
+  route: Type.Optional(PassedRoute),
 });
 export type Task = Static<typeof Task>;
 

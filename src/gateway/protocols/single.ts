@@ -22,7 +22,8 @@ export function plainCall(task: Task, member: Member): Call {
     speaks: true,
     tools: true,
   });
-  return task.passThrough ? { ...call, extra: task.passThrough } : call;
+  const { passThrough, route } = task;
+  return passThrough ? { ...call, extra: passThrough, ...(route && { route }) } : call;
 }
 
 /** @param round holds who has failed before; all of them are named when nobody answers */

@@ -1,4 +1,7 @@
-/** Reads OpenAI-compatible chat completions, whole or in chunks, into parts and one answer. */
+/**
+ * Reads OpenAI-compatible chat completions, whole or in chunks, into parts and one answer. Completions of a text are read
+ * alike: their choices have a `text` in the place of a message.
+ */
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Answer } from '../../contract/call.ts';
@@ -37,6 +40,7 @@ const Choice = Type.Object(
     index: Type.Optional(Type.Integer({ minimum: 0 })),
     delta: nullable(Said),
     message: nullable(Said),
+    text: nullable(Type.String()),
     finish_reason: nullable(Type.String()),
     logprobs: nullable(Type.Object({ content: nullable(Type.Array(Type.Unknown())) }, open)),
     token_ids: nullable(Type.Array(Type.Integer())),
@@ -238,7 +242,7 @@ export class ChatReader {
       if (index === 0) this.#logprobs.push(...content);
       emit({ type: 'logprobs-delta', slot, choice: index, content });
     }
-    const said = choice.delta ?? choice.message;
+    const said = saidIn(choice);
     if (said) this.#said(said, index, emit);
     if (index === 0 && choice.token_ids) this.#tokenIds.push(...choice.token_ids);
     if (!choice.finish_reason) return;
@@ -298,16 +302,21 @@ export class ChatReader {
   }
 }
 
+function saidIn({ delta, message, text }: Choice): Said | undefined {
+  return delta ?? message ?? (typeof text === 'string' ? { content: text } : undefined);
+}
+
 /** Whether a choice has anything besides a role: fields that we do not read count, empty ones do not. */
-function saysSomething({ delta, message }: Choice): boolean {
-  return Object.entries(delta ?? message ?? {}).some(
+function saysSomething(choice: Choice): boolean {
+  return Object.entries(saidIn(choice) ?? {}).some(
     ([name, value]) =>
       name !== 'role' && value !== null && value !== '' && !(Array.isArray(value) && value.length === 0),
   );
 }
 
-/** A whole completion in the shape of a chunk. */
+/** A whole completion in the shape of a chunk: that of a text has it already. */
 function chunkOf({ choices, ...body }: Completion): string {
+  if (choices?.some(({ text }) => typeof text === 'string')) return JSON.stringify({ ...body, choices });
   const deltas = (choices ?? []).map(({ message, ...choice }) => ({
     ...choice,
     delta: { ...message, ...(message?.tool_calls && { tool_calls: message.tool_calls.map(indexed) }) },

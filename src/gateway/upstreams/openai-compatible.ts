@@ -3,12 +3,13 @@
  * Undici's dispatch with a handler of our own: no fetch and no web streams, they cost several times as much.
  */
 import { Pool, type Dispatcher } from 'undici';
-import type { Answer, Exchange } from '../../contract/call.ts';
+import type { Answer, Call, Exchange } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Part } from '../../contract/part.ts';
-import { ChatReader } from './chat-reader.ts';
+import { ChatReader, type ReaderOptions } from './chat-reader.ts';
 import { CompletionReader } from './completion-reader.ts';
+import { EmbeddingsReader } from './embeddings-reader.ts';
 import { OPENAI_PROBES } from './openai-probes.ts';
 import { probeWith } from './probe.ts';
 import { isCompletion, requestOf } from './request-body.ts';
@@ -20,17 +21,25 @@ import type { Dialect, Upstream } from './upstream.ts';
 
 /** Most of a failed response's body that is read for its message. */
 const MAX_ERROR_BYTES = 64 * 1024;
-/** Largest whole response. */
-const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Largest whole response: a full batch of large embeddings in base64 is a little over half of it. */
+const MAX_BODY_BYTES = 64 * 1024 * 1024;
 /** How long a connection may stay open after [DONE]. */
 const LINGER_MS = 5_000;
+
+/** What reads the answer of each route. */
+type Reader = ChatReader | CompletionReader | EmbeddingsReader;
+
+function readerOf(call: Call, options: ReaderOptions): Reader {
+  if (call.route === 'embeddings') return new EmbeddingsReader(options);
+  return isCompletion(call) ? new CompletionReader(options) : new ChatReader(options);
+}
 
 /** One response as undici delivers it. Settles once; whoever settles it first wins. */
 class Response implements Dispatcher.DispatchHandler {
   readonly #done = Promise.withResolvers<Answer>();
   readonly #model: ModelConfig;
   readonly #exchange: Exchange;
-  readonly #reader: ChatReader | CompletionReader;
+  readonly #reader: Reader;
   #controller: Dispatcher.DispatchController | undefined;
   readonly #total: NodeJS.Timeout;
   #idle: NodeJS.Timeout | undefined;
@@ -53,9 +62,7 @@ class Response implements Dispatcher.DispatchHandler {
       const wait = exchange.emit(part);
       if (wait) this.#waits.push(wait);
     };
-    this.#reader = isCompletion(call)
-      ? new CompletionReader({ alias: model.id, redact })
-      : new ChatReader({ alias: model.id, slot: call.slot, stream, redact, emit });
+    this.#reader = readerOf(call, { alias: model.id, slot: call.slot, stream, redact, emit });
     const { totalMs, firstPartMs } = model.timeouts;
     this.#total = setTimeout(() => this.#silent(totalMs, 'whole call'), totalMs);
     if (exchange.stream) this.#arm(firstPartMs, 'first part');
@@ -256,6 +263,7 @@ function open(model: ModelConfig): Upstream {
 export const openaiCompatible: Dialect = {
   provider: 'openai-compatible',
   simulated: false,
+  routes: ['completions', 'embeddings'],
   open,
   probe: (model) => probeWith(OPENAI_PROBES, model),
 };

@@ -54,10 +54,20 @@ function completionFields(call: Call, tokens: TokenQuestion): Fields {
   };
 }
 
+/** The usage is always wanted; whether the client hears of it is the wire's affair. */
+function streamFields({ extra }: Call, stream: boolean): Fields {
+  const asked = extra?.['stream_options'];
+  const options = { ...(typeof asked === 'object' ? asked : undefined), include_usage: true };
+  return { stream, stream_options: stream ? options : undefined };
+}
+
+/** The client's own body: nothing is added to what the endpoint might not know. */
+function passedFields(call: Call, stream: boolean): Fields {
+  return { ...call.extra, model: call.member.model, ...(stream && streamFields(call, stream)) };
+}
+
 function chatFields(call: Call, stream: boolean): Fields {
   const { tokens } = call;
-  const asked = call.extra?.['stream_options'];
-  const streamOptions = { ...(typeof asked === 'object' ? asked : undefined), include_usage: true };
   return {
     ...call.extra,
     ...call.sampling,
@@ -70,14 +80,14 @@ function chatFields(call: Call, stream: boolean): Fields {
     ...(call.tools && { tools: call.tools, ...call.toolRules }),
     ...(call.responseFormat !== undefined && { response_format: call.responseFormat }),
     ...(call.choose && labelFields(call.choose, call)),
-    stream,
-    stream_options: stream ? streamOptions : undefined,
+    ...streamFields(call, stream),
   };
 }
 
 /** The route below the base URL, and the body. */
 export function requestOf(call: Call, stream: boolean): { readonly route: string; readonly body: string } {
-  const { tokens } = call;
+  const { tokens, route } = call;
+  if (route) return { route: `/${route}`, body: JSON.stringify(passedFields(call, stream)) };
   if (tokens && isCompletion(call))
     return { route: '/completions', body: JSON.stringify(completionFields(call, tokens)) };
   return { route: '/chat/completions', body: JSON.stringify(chatFields(call, stream)) };
