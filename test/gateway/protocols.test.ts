@@ -78,6 +78,29 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       shared: (n) => n + 2 * (n * 2 ** (n - 1) - n) + (2 ** n - n - 1),
     },
   ],
+  // Answers that state the same leave nothing to judge.
+  'best-of-n': [
+    { disagrees: true },
+    {
+      options: { samples: 2, judges: ['cyd'] },
+      disagrees: true,
+      // A coalition of one judges its own samples, too.
+      shared: (n) => 2 * n + (2 ** n - 1),
+    },
+    {
+      options: { mode: 'grade' },
+      disagrees: true,
+      readsItself: true,
+      // The first of a coalition grades itself and all that come after it; the last is never first.
+      shared: (n) => n + (n * (n + 1)) / 2 - 1,
+    },
+    { options: { mode: 'grade', samples: 2 }, disagrees: true, readsItself: true, shared: () => undefined },
+  ],
+  'rank-fuse': [
+    // The first of a coalition compares all pairs of it, in both orders; the best three of all four are a coalition.
+    { disagrees: true, shared: (n) => n + (n * (n + 1) * (n - 1)) / 3 + (2 ** n - n - 2) },
+    { options: { topK: 1, rankers: ['cyd'], fusers: ['bob'] }, disagrees: true, shared: () => undefined },
+  ],
   refine: [
     { shared: (n) => n + (n * 2 ** (n - 1) - n) + (2 ** n - n - 1) },
     // 71 calls for four members, against 111 of fifteen runs on their own.

@@ -90,7 +90,7 @@ function criticism(
   const block = peersBlock([author], { introduction: ANSWER, instruction: CRITICISE, random, room });
   return callOf(task, member, {
     slot: `criticise-${turn}/${member.alias}/${author.member.alias}`,
-    purpose: 'verify',
+    purpose: 'critique',
     messages: withUserText(task.messages, block),
     reads: [author.slot],
     canReachClient: false,

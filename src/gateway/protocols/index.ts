@@ -1,6 +1,7 @@
 /** The list of protocols: the only place besides its own file where a protocol's name occurs. */
 import { aggregate } from './aggregate.ts';
 import { anchor } from './anchor.ts';
+import { bestOfN } from './best-of-n.ts';
 import { blackboard } from './blackboard.ts';
 import { cascade } from './cascade.ts';
 import { debate } from './debate.ts';
@@ -13,6 +14,7 @@ import { logitFusion } from './logit-fusion.ts';
 import { mixture } from './mixture.ts';
 import { mux } from './mux.ts';
 import type { Protocol } from './protocol.ts';
+import { rankFuse } from './rank-fuse.ts';
 import { refine } from './refine.ts';
 import { relay } from './relay.ts';
 import { route } from './route.ts';
@@ -32,6 +34,8 @@ export const protocols: readonly Protocol[] = [
   generateVerifyRefine,
   logitFusion,
   logitContrast,
+  bestOfN,
+  rankFuse,
   mixture,
   refine,
   feedback,
