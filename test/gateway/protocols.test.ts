@@ -99,7 +99,7 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
   'rank-fuse': [
     // The first of a coalition compares all pairs of it, in both orders; the best three of all four are a coalition.
     { disagrees: true, shared: (n) => n + (n * (n + 1) * (n - 1)) / 3 + (2 ** n - n - 2) },
-    { options: { topK: 1, rankers: ['cyd'], fusers: ['bob'] }, disagrees: true, shared: () => undefined },
+    { options: { topK: 2, rankers: ['cyd'], fusers: ['bob'] }, disagrees: true, shared: () => undefined },
   ],
   refine: [
     { shared: (n) => n + (n * 2 ** (n - 1) - n) + (2 ** n - n - 1) },
