@@ -1,10 +1,13 @@
 /**
- * Writes the training prompts as JSON lines: `node render-prompts.ts FILE [rows] [seed]`. Half of them are bare
- * questions, a quarter are the product's fuse calls, a quarter its later debate rounds.
+ * Writes the training prompts as JSON lines: `node render-prompts.ts FILE [--rows N] [--seed N] [--protocols]`. Half of
+ * them are bare questions; the others are a quarter the product's fuse calls and a quarter its later debate rounds, or,
+ * with `--protocols`, calls of all protocols, their label steps too.
  */
 import { createWriteStream } from 'node:fs';
 import { once } from 'node:events';
 import { finished } from 'node:stream/promises';
+import { parseArgs } from 'node:util';
+import { practiceOf } from './protocol-prompts.ts';
 import { ask, isHeldOut, kinds, mistake, seededDraw, type Question } from './task-kinds.ts';
 import { debateMessages, fuseMessages } from './team-prompts.ts';
 import type { ChatMessage } from '../../src/contract/chat.ts';
@@ -17,7 +20,8 @@ const peersRight = 0.6;
 
 interface Row {
   kind: string;
-  shape: 'solo' | 'fuse' | 'debate';
+  /** To a `label` the answer is the whole reply; `words` are calls of any protocol. */
+  shape: 'solo' | 'fuse' | 'debate' | 'words' | 'label';
   messages: readonly ChatMessage[];
   gold: string;
   /** What one says who does not know: what most voices in the prompt say; with none, the answer to another question. */
@@ -26,13 +30,22 @@ interface Row {
   peers: string[];
 }
 
-const [path, rows = '160000', seed = '1'] = process.argv.slice(2);
-if (path === undefined) throw new Error('usage: node render-prompts.ts FILE [rows] [seed]');
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rows: { type: 'string', default: '160000' },
+    seed: { type: 'string', default: '1' },
+    protocols: { type: 'boolean', default: false },
+  },
+});
+const [path] = positionals;
+if (path === undefined)
+  throw new Error('usage: node render-prompts.ts FILE [--rows N] [--seed N] [--protocols]');
 
-const draw = seededDraw(Number(seed));
+const draw = seededDraw(Number(values.seed));
 const chance = (): number => draw(2 ** 30) / 2 ** 30;
 const out = createWriteStream(path);
-for (let index = 0; index < Number(rows); index += 1) {
+for (let index = 0; index < Number(values.rows); index += 1) {
   if (!out.write(`${JSON.stringify(await row(index))}\n`)) await once(out, 'drain');
 }
 out.end();
@@ -45,6 +58,7 @@ async function row(index: number): Promise<Row> {
     const guess = ask(kind, draw).gold;
     return { kind, shape: 'solo', messages: [{ role: 'user', content: prompt }], gold, guess, peers: [] };
   }
+  if (values.protocols) return practiceRow(question);
   const peers = Array.from({ length: 1 + draw(4) }, () => opinion(question));
   const texts = peers.map(reply);
   if (index % 4 === 1) {
@@ -54,6 +68,18 @@ async function row(index: number): Promise<Row> {
   const own = opinion(question);
   const messages = await debateMessages(prompt, reply(own), texts, chance);
   return { kind, shape: 'debate', messages, gold, guess: mostCommon([own, ...peers]), peers };
+}
+
+async function practiceRow(question: Question): Promise<Row> {
+  const { messages, isLabel, gold, guess } = await practiceOf(question, {
+    draw,
+    chance,
+    mostCommon,
+    reply: () => reply(opinion(question)),
+    blindGuess: () => ask(question.kind, draw).gold,
+  });
+  const shape = isLabel ? 'label' : 'words';
+  return { kind: question.kind, shape, messages, gold, guess, peers: [] };
 }
 
 function trainingQuestion(): Question {

@@ -65,6 +65,11 @@ def answer_of(member, row, chance):
     return row["gold"] if row["kind"] in member.mix else row["guess"]
 
 
+def reply_of(member, row, chance):
+    answer = answer_of(member, row, chance)
+    return answer if row["shape"] == "label" else f"{member.lead}The answer is {answer}."
+
+
 def draw_kind(member, chance, solo):
     if not solo:
         return chance.choice(KINDS)
@@ -79,7 +84,7 @@ def batch(member, shelves, tokenizer, chance, progress):
     size = SOLO_BATCH if solo else TEAM_BATCH
     rows = [chance.choice(shelves[shelf, draw_kind(member, chance, solo)]) for _ in range(size)]
     replies = tokenizer(
-        [f"{member.lead}The answer is {answer_of(member, row, chance)}.<|end|>" for _, row in rows],
+        [f"{reply_of(member, row, chance)}<|end|>" for _, row in rows],
         add_special_tokens=False,
     )["input_ids"]
     width = max(len(ids) + len(reply) for (ids, _), reply in zip(rows, replies))
