@@ -16,6 +16,7 @@ import { limits } from './plugins/limits.ts';
 import { validation } from './plugins/validation.ts';
 import type { GatewayParts } from './ports.ts';
 import { chatCompletions } from './routes/chat-completions.ts';
+import { completions } from './routes/completions.ts';
 import { embeddings } from './routes/embeddings.ts';
 import { models } from './routes/models.ts';
 import { records } from './routes/records.ts';
@@ -51,6 +52,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   await app.register(auth, authConfig);
   await app.register(limits, parts);
   chatCompletions(app, parts);
+  completions(app, parts);
   embeddings(app, parts);
   models(app, parts);
   records(app, parts);

@@ -12,7 +12,10 @@ const gateway = await startGateway(t, {
   server: { port: 0, maxBodyBytes: 20_000 },
   auth: {
     required: true,
-    keys: [{ name: 'one', sha256: hash('sha256', 'sk-one'), models: ['ada', 'c*', 's*'] }],
+    keys: [
+      { name: 'one', sha256: hash('sha256', 'sk-one'), models: ['ada', 'c*', 's*'] },
+      { name: 'poor', sha256: hash('sha256', 'sk-poor'), limits: { tokensPerMinute: 1 } },
+    ],
   },
   models: [
     {
@@ -126,6 +129,13 @@ t.test('a failure keeps its status and names no key; one that may pass is tried 
     const outcome = await gateway.outcome(failed.headers.get('x-consort-outcome'));
     t.match(outcome, { status: 'failed', errorCode: code });
   }
+});
+
+t.test('the limits of a key hold here, too', async (t) => {
+  const { status, json: body } = await send(URL, { model: 'ada', input: 'a few words' }, { key: 'sk-poor' });
+  t.equal(status, 429);
+  t.match(body.error, { code: 'rate_limited' });
+  t.equal(ada.received.length, 0);
 });
 
 t.test('a client that leaves stops the upstream', async (t) => {

@@ -23,7 +23,7 @@ type EmbeddingsRequest = Static<typeof EmbeddingsRequest> & { readonly [field: s
 export function embeddings(app: FastifyInstance, parts: GatewayParts): void {
   app.post<{ Body: EmbeddingsRequest }>(
     '/v1/embeddings',
-    { schema: { body: EmbeddingsRequest } },
+    { schema: { body: EmbeddingsRequest }, config: { isLimited: true } },
     async (request, reply) => {
       const { body, caller } = request;
       const { model, input, consort } = body;

@@ -1,10 +1,12 @@
 /** Chat Completions, streamed: parts become chunks. A plain model's own bytes pass as they came. */
 import type { RunResult } from '../../contract/capabilities.ts';
 import type { ConsortError } from '../../contract/errors.ts';
-import type { Part } from '../../contract/part.ts';
-import { totalUsage, traceFields, usageBody } from './chat-body.ts';
+import type { Part, StepEnd, StepStart } from '../../contract/part.ts';
 import { logprobsBody } from './logprobs-body.ts';
+import { passedEvent } from './passed-event.ts';
 import type { SseStream } from './sse-stream.ts';
+import { stepBody, traceFields } from './trace-body.ts';
+import { totalUsage, usageBody } from './usage-body.ts';
 import type { About, Writer } from './wire.ts';
 
 export interface ChatStreamOptions extends About {
@@ -86,33 +88,15 @@ export class ChatStream implements Writer {
     void this.#stream.send('[DONE]');
   }
 
-  /** `raw` holds the event once; the usage event is the client's only if it asked. */
   #pass(part: Part): void | Promise<void> {
     if (part.type === 'step-start' || part.type === 'step-end') return this.#step(part);
-    if (part.raw === undefined) return undefined;
-    if (this.#options.includeUsage || !part.raw.includes('"usage"')) return this.#stream.send(part.raw);
-    if (part.type === 'usage' && /"choices":\s*\[\s*\]/.test(part.raw)) return undefined;
-    // We asked the upstream for the usage, so a `null` in each chunk is our doing and is taken out again.
-    return this.#stream.send(part.raw.replace(/,\s*"usage":\s*null/, ''));
+    const event = passedEvent(part, this.#options.includeUsage);
+    return event === undefined ? undefined : this.#stream.send(event);
   }
 
-  #step(part: Part & { type: 'step-start' | 'step-end' }): void | Promise<void> {
+  #step(part: StepStart | StepEnd): void | Promise<void> {
     if (!this.#options.trace) return undefined;
-    const { slot, type, member, choice } = part;
-    const step =
-      type === 'step-start'
-        ? { type, choice, slot, member, purpose: part.purpose }
-        : {
-            type,
-            choice,
-            slot,
-            member,
-            status: part.status,
-            duration_ms: Math.round(part.durationMs),
-            usage: usageBody(part.usage),
-            ...(part.text !== undefined && { text: part.text }),
-          };
-    return this.#stream.send(this.#bare({ consort: { step } }));
+    return this.#stream.send(this.#bare({ consort: { step: stepBody(part) } }));
   }
 
   #progress(index: number): Progress {
