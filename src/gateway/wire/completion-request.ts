@@ -6,23 +6,21 @@ import { ConsortError } from '../../contract/errors.ts';
 const nullable = <S extends Type.TSchema>(schema: S) => Type.Optional(Type.Union([schema, Type.Null()]));
 
 const SAMPLING_FIELDS = Object.keys(Sampling.properties);
-const { model, stream, stream_options, n } = ChatRequest.properties;
+const chat = ChatRequest.properties;
 
 /** Known fields are checked, unknown ones pass. */
 export const CompletionRequest = Type.Object(
   {
-    model,
+    model: chat.model,
     prompt: Type.Optional(Type.Unknown()),
-    stream,
-    stream_options,
-    n,
+    stream: chat.stream,
+    stream_options: chat.stream_options,
+    n: chat.n,
     logprobs: nullable(Type.Integer({ minimum: 0, maximum: 20 })),
     echo: nullable(Type.Boolean()),
     suffix: nullable(Type.String()),
     best_of: nullable(Type.Integer({ minimum: 1 })),
-    ...Object.fromEntries(
-      Object.entries(ChatRequest.properties).filter(([name]) => SAMPLING_FIELDS.includes(name)),
-    ),
+    ...Object.fromEntries(Object.entries(chat).filter(([name]) => SAMPLING_FIELDS.includes(name))),
     // None at all, with `echo`, asks for the log-probabilities of the prompt.
     max_tokens: nullable(Type.Integer({ minimum: 0 })),
     consort: Type.Optional(RequestExtension),
