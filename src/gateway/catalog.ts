@@ -72,7 +72,14 @@ export function memberOf(model: ModelConfig): Member {
 export function optionsFor(protocol: Protocol, given: Options): Options {
   const options: unknown = Value.Default(protocol.options, structuredClone(given));
   // Not compiled: a compiler run for each request with options would cost more than it saves.
-  if (Value.Check(protocol.options, options)) return options;
+  if (Value.Check(protocol.options, options)) {
+    const problem = protocol.problem?.(options);
+    if (!problem) return options;
+    const { option, wrong } = problem;
+    const value = JSON.stringify((options as Options)[option]);
+    const more = { param: `consort.options.${option}` };
+    throw new ConsortError('option_invalid', [option, protocol.name, `${value} ${wrong}`], more);
+  }
   const [error] = Value.Errors(protocol.options, options);
   const name = error?.instancePath.slice(1) ?? '';
   const value = JSON.stringify(given[name.split('/')[0] ?? '']);

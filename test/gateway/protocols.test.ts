@@ -135,6 +135,17 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       shared: () => undefined,
     },
   ],
+  swarm: [
+    {},
+    // The second speaks; a chain of three ends in it, and whoever the tree does not name.
+    {
+      options: { tree: { bob: null, ada: 'bob', cyd: 'ada' } },
+      takes: (n) => {
+        if (n < 3) return n === 1 ? ONE : { calls: 2, path: 2, widest: 1 };
+        return { calls: n, path: 3, widest: n - 2 };
+      },
+    },
+  ],
   // No passage is an answer. All cards are shared; each coalition has an answer of its own, those of one a plain one.
   'knowledge-card': [
     { answersFrom: Infinity, shared: (n) => n + (2 ** n - 1) },

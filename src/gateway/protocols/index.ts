@@ -20,6 +20,7 @@ import { relay } from './relay.ts';
 import { route } from './route.ts';
 import { single } from './single.ts';
 import { structured } from './structured.ts';
+import { swarm } from './swarm.ts';
 import { vote } from './vote.ts';
 
 export const protocols: readonly Protocol[] = [
@@ -40,6 +41,7 @@ export const protocols: readonly Protocol[] = [
   refine,
   feedback,
   structured,
+  swarm,
   knowledgeCard,
   relay,
   blackboard,

@@ -45,6 +45,12 @@ export interface Shape {
   readonly widest: number;
 }
 
+export interface OptionProblem {
+  readonly option: string;
+  /** The rest of a sentence about the option's value: "must …", "has …". */
+  readonly wrong: string;
+}
+
 export type Options = Readonly<Record<string, unknown>>;
 
 export interface Protocol {
@@ -79,6 +85,8 @@ export interface Protocol {
    * a coalition does not depend on the order of its members when the ties are random.
    */
   readonly symmetric: (options: Options) => boolean;
+  /** What is wrong with options that fit the schema: a rule that a schema cannot say. */
+  readonly problem?: (options: Options) => OptionProblem | undefined;
   /** What every member's endpoint must be able to do where there is more than one: else the plan is refused. */
   readonly needs?: (options: Options) => readonly (keyof Capabilities)[];
   /** Where the number of calls depends on the text: the most that it can take. */
@@ -103,16 +111,18 @@ export function defineProtocol<O extends object>(definition: {
       ? boolean | ((options: O) => boolean)
       : K extends 'symmetric' | 'showsPrices'
         ? (options: O) => boolean
-        : K extends 'needs'
-          ? (options: O) => readonly (keyof Capabilities)[]
-          : K extends 'run'
-            ? (
-                task: Task,
-                team: readonly Member[],
-                options: O,
-                context: ProtocolContext,
-              ) => AsyncGenerator<Part, Answer>
-            : Protocol[K];
+        : K extends 'problem'
+          ? (options: O) => OptionProblem | undefined
+          : K extends 'needs'
+            ? (options: O) => readonly (keyof Capabilities)[]
+            : K extends 'run'
+              ? (
+                  task: Task,
+                  team: readonly Member[],
+                  options: O,
+                  context: ProtocolContext,
+                ) => AsyncGenerator<Part, Answer>
+              : Protocol[K];
 }): Protocol {
   return definition as Protocol;
 }
