@@ -554,6 +554,17 @@ t.test('models: a list, and one by its name with a raw or an encoded slash', asy
     });
   }
   t.match((await send(`${gateway.url}/v1/models/sim-atlas`)).json, { id: 'sim-atlas', simulated: true });
+  for (const name of names) {
+    const encoded = encodeURIComponent(name);
+    for (const path of [name, `${name}/`, encoded, `${encoded}/`, `${encoded}%2F`, `${name}?x=1`]) {
+      const { status, json: one } = await send(`${gateway.url}/v1/models/${path}`);
+      t.equal(status, 200, path);
+      t.equal(one.id, name);
+    }
+    const shout = await send(`${gateway.url}/v1/models/${name.toUpperCase()}`);
+    t.equal(shout.status, 404, 'in the case in which it is listed');
+  }
+  t.strictSame((await send(`${gateway.url}/v1/models/`)).json, list.json);
   const none = await send(`${gateway.url}/v1/models/consort/none`);
   t.equal(none.status, 404);
   t.match(none.json.error, { code: 'model_not_found', message: /consort\/none/ });

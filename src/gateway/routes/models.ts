@@ -1,5 +1,5 @@
 /** GET /v1/models and /v1/models/{id}: what this key may ask for. */
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ConsortError } from '../../contract/errors.ts';
 import type { System } from '../catalog.ts';
 import type { GatewayParts } from '../ports.ts';
@@ -34,17 +34,21 @@ function modelBody(parts: GatewayParts, name: string, system: System) {
 }
 
 export function models(app: FastifyInstance, parts: GatewayParts): void {
-  app.get('/v1/models', (request) => {
-    const allowed = [...parts.catalog().systems].filter(([name]) => request.caller.mayUse(name));
+  const list = ({ caller }: Pick<FastifyRequest, 'caller'>) => {
+    const allowed = [...parts.catalog().systems].filter(([name]) => caller.mayUse(name));
     return {
       object: 'list',
       data: allowed.map(([name, system]) => modelBody(parts, name, system)),
       ...(parts.notice && { notice: parts.notice }),
     };
-  });
+  };
+
+  app.get('/v1/models', list);
 
   app.get<{ Params: { '*': string } }>('/v1/models/*', (request) => {
-    const name = request.params['*'];
+    // Some clients end every path with a slash, and no name does.
+    const name = request.params['*'].replace(/\/$/, '');
+    if (name === '') return list(request);
     const system = parts.catalog().systems.get(name);
     if (!system || !request.caller.mayUse(name)) throw new ConsortError('model_not_found', [name]);
     return modelBody(parts, name, system);
