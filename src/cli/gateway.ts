@@ -156,6 +156,7 @@ async function open(
       return spool.appendSoon({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
+    onRetryWithheld: (alias) => metrics.retryWithheld(alias),
   });
   closing.add(system.close);
   const shadow = openShadow(config, system, store.counters, secret, metrics);

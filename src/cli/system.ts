@@ -3,7 +3,8 @@ import type { RunSystem } from '../contract/capabilities.ts';
 import type { Config } from '../contract/config.ts';
 import type { Outcome } from '../contract/outcome.ts';
 import { makeCatalog, type Catalog } from '../gateway/catalog.ts';
-import { retry } from '../gateway/engine/retry.ts';
+import { RetryBudget } from '../gateway/engine/retry-budget.ts';
+import { retry, type Retries } from '../gateway/engine/retry.ts';
 import { createRunSystem } from '../gateway/engine/run.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { single } from '../gateway/protocols/single.ts';
@@ -14,6 +15,7 @@ export interface SystemHooks {
   readonly secret: string;
   readonly onOutcome: (outcome: Outcome) => void | Promise<unknown>;
   readonly onRetry: (alias: string, code: string) => void;
+  readonly onRetryWithheld?: (alias: string) => void;
 }
 
 export interface RunningSystem {
@@ -26,14 +28,26 @@ export function catalogOf(config: Config): Catalog {
   return makeCatalog(config, protocols, single);
 }
 
+function retriesOf({ models }: Config): (alias: string) => Retries {
+  const now = () => clock.elapsed();
+  const known = new Map(
+    models.map(({ id, retries, retryShare }) => [
+      id,
+      { most: retries, budget: new RetryBudget(retryShare, now) },
+    ]),
+  );
+  const none = { most: 0, budget: new RetryBudget(0, now) };
+  return (alias) => known.get(alias) ?? none;
+}
+
 export function openSystem(config: Config, hooks: SystemHooks): RunningSystem {
   const catalog = catalogOf(config);
   const fleet = openFleet(config.models);
-  const retries = new Map(config.models.map(({ id, retries: count }) => [id, count]));
   const send = retry({
-    retriesOf: (alias) => retries.get(alias) ?? 0,
+    retriesOf: retriesOf(config),
     jitter: () => Math.random(),
     onRetry: hooks.onRetry,
+    onWithheld: (alias) => hooks.onRetryWithheld?.(alias),
   })(fleet.send);
   const run = createRunSystem({
     protocols,

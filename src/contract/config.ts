@@ -128,6 +128,14 @@ export const ModelConfig = Type.Object(
       maximum: 10,
       description: 'Further attempts after a retryable failure, before the first part.',
     }),
+    retryShare: Type.Number({
+      default: 0.2,
+      minimum: 0,
+      maximum: 10,
+      description:
+        'Most further attempts as a share of calls, so that an outage is not multiplied; ten are there whatever the ' +
+        'traffic, and come back by one a second. 0: those ten, once.',
+    }),
     connections: Type.Integer({
       default: 256,
       minimum: 1,

@@ -129,6 +129,12 @@ export const CATALOGUE = {
     'Model %s could not be reached: %s',
     'Check models[].baseUrl and that the server is up.',
   ),
+  upstream_stale: service(
+    502,
+    true,
+    'Model %s closed a kept connection as the call went out on it: %s',
+    'Retry; if it stays, the server closes idle connections within 4 s: let it keep them longer.',
+  ),
   upstream_status: service(502, true, 'Model %s answered HTTP %s: %s', 'See the upstream’s message.'),
   upstream_timeout: service(
     504,

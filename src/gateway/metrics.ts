@@ -103,6 +103,11 @@ export class Metrics {
     'model',
     'reason',
   ]);
+  readonly #withheld = this.#counter(
+    'consort_retries_withheld_total',
+    'Attempts that were not made again because the budget of retries was used up.',
+    ['model'],
+  );
   readonly #shadow = this.#counter('consort_shadow_prompts_total', 'Prompts sampled for shadow evaluation.', [
     'system',
     'result',
@@ -207,6 +212,9 @@ export class Metrics {
   }
   retried(model: string, reason: string): void {
     this.#retries.labels({ model, reason }).inc();
+  }
+  retryWithheld(model: string): void {
+    this.#withheld.labels({ model }).inc();
   }
   shadowed(system: string, result: string): void {
     this.#shadow.labels({ system, result }).inc();

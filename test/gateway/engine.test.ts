@@ -13,7 +13,6 @@ import { callSeed, chanceFor } from '../../src/gateway/engine/chance.ts';
 import { bitsOf } from '../../src/gateway/engine/outcome.ts';
 import { costMicros, record, type CallBook } from '../../src/gateway/engine/record.ts';
 import { startCall } from '../../src/gateway/engine/reply.ts';
-import { retry } from '../../src/gateway/engine/retry.ts';
 import { callKey, reuse } from '../../src/gateway/engine/reuse.ts';
 import { upright } from '../../src/gateway/engine/upright.ts';
 import { callOf } from '../../src/gateway/protocols/ask-all.ts';
@@ -86,65 +85,6 @@ t.test('a wait ends with its work or with its signal, and leaves no listener', a
     'also when it was aborted before',
   );
 });
-
-t.test('retry: asks again as often as allowed after what may pass, and counts the attempts', async (t) => {
-  const retried: string[] = [];
-  const retrying = retry({
-    retriesOf: () => 2,
-    jitter: () => 0,
-    onRetry: (alias, code) => retried.push(`${alias} ${code}`),
-  });
-  const exchange = exchangeOf();
-  t.equal(await retrying(failing(passing(), passing()))(exchange), ANSWER);
-  t.equal(exchange.note.attempts, 3);
-  t.strictSame(retried, ['ada upstream_unreachable', 'ada upstream_unreachable']);
-  const exhausted = failing(passing(), passing(), passing());
-  await t.rejects(retrying(exhausted)(exchangeOf()), { code: 'upstream_unreachable' });
-  t.equal(exhausted.count, 3);
-  const final = failing(new ConsortError('upstream_status', ['ada', 400, 'no'], { retryable: false }));
-  await t.rejects(retrying(final)(exchangeOf()), { code: 'upstream_status' });
-  t.equal(final.count, 1);
-  const foreign = failing(new TypeError('a fault of ours'));
-  await t.rejects(retrying(foreign)(exchangeOf()), { code: 'internal' });
-  t.equal(foreign.count, 1);
-});
-
-t.test('retry: asks no more once anything was heard', async (t) => {
-  let count = 0;
-  const send: Send = async ({ emit }) => {
-    count++;
-    await emit(WORD);
-    throw passing();
-  };
-  const retrying = retry({ retriesOf: () => 5, jitter: () => 0, onRetry: () => undefined });
-  await t.rejects(retrying(send)(exchangeOf()), { code: 'upstream_unreachable' });
-  t.equal(count, 1);
-});
-
-t.test(
-  'retry: waits longer each time, or as long as it was asked to, and no longer than its call',
-  async (t) => {
-    const timed = async (jitter: number, ...errors: ConsortError[]) => {
-      const retrying = retry({ retriesOf: () => 3, jitter: () => jitter, onRetry: () => undefined });
-      const begun = performance.now();
-      await retrying(failing(...errors))(exchangeOf());
-      return performance.now() - begun;
-    };
-    t.ok((await timed(0.2, passing(), passing())) >= 58, '20 + 40 ms');
-    const asked = new ConsortError('upstream_status', ['ada', 429, ''], { retryAfterMs: 60 });
-    t.ok((await timed(0, asked)) >= 58);
-    const control = new AbortController();
-    const long = new ConsortError('upstream_status', ['ada', 429, ''], { retryAfterMs: 20_000 });
-    const retrying = retry({ retriesOf: () => 3, jitter: () => 0, onRetry: () => undefined });
-    const waiting = retrying(failing(long))(exchangeOf({ signal: control.signal }));
-    await tick();
-    const reason = new ConsortError('client_gone');
-    control.abort(reason);
-    await t.rejects(waiting, reason);
-    const endless = new ConsortError('upstream_status', ['ada', 429, ''], { retryAfterMs: 31_000 });
-    await t.rejects(retrying(failing(endless))(exchangeOf()), endless, 'half a minute is the most');
-  },
-);
 
 t.test('budget: counts calls before they start and money after, what failed attempts cost too', async (t) => {
   const limits = { calls: 3, costMicros: 25, deadlineMs: 1 };

@@ -9,7 +9,7 @@ import { ModelConfig } from '../../src/contract/config.ts';
 import { ConsortError } from '../../src/contract/errors.ts';
 import type { Emit, Part } from '../../src/contract/part.ts';
 import { openaiCompatible } from '../../src/gateway/upstreams/openai-compatible.ts';
-import { retryAfterMs } from '../../src/gateway/upstreams/retry-after.ts';
+import { askedWaitMs, type Headers } from '../../src/gateway/upstreams/retry-after.ts';
 import { memberNamed } from '../support/cast.ts';
 import {
   chunk,
@@ -483,25 +483,52 @@ t.test('never repeats its key, wherever the upstream quotes it', async (t) => {
   }
 });
 
-t.test('reads Retry-After in both forms', async (t) => {
+t.test('reads how long it is asked to wait, in all the forms there are', async (t) => {
   const { error } = await askFor(json({}, 429, { 'retry-after': '7' }));
   t.equal(error?.retryAfterMs, 7_000);
   const now = Date.parse('2026-01-01T00:00:00Z');
-  for (const [header, ms] of [
-    ['0', 0],
-    ['1.5', 1_500],
-    ['Thu, 01 Jan 2026 00:00:09 GMT', 9_000],
-    ['Thu, 01 Jan 2026 00:00:00 GMT', 0],
-    ['Wed, 31 Dec 2025 00:00:00 GMT', 0],
-    ['-1', undefined],
-    ['soon', undefined],
-    ['', undefined],
-    ['Infinity', undefined],
-    [undefined, undefined],
+  const unix = now / 1000;
+  for (const [headers, ms] of [
+    [{ 'retry-after': '0' }, 0],
+    [{ 'retry-after': '1.5' }, 1_500],
+    [{ 'retry-after': 'Thu, 01 Jan 2026 00:00:09 GMT' }, 9_000],
+    [{ 'retry-after': 'Thu, 01 Jan 2026 00:00:00 GMT' }, 0],
+    [{ 'retry-after': 'Wed, 31 Dec 2025 00:00:00 GMT' }, 0],
+    [{ 'retry-after': ['3', '9'] }, 3_000],
+    [{ 'retry-after': '999999999' }, 86_400_000],
+    [{ 'retry-after': '-1' }, undefined],
+    [{ 'retry-after': 'soon' }, undefined],
+    [{ 'retry-after': '' }, undefined],
+    [{ 'retry-after': 'Infinity' }, undefined],
+    [{}, undefined],
+    [{ 'retry-after-ms': '250', 'retry-after': '1' }, 250],
+    [{ 'retry-after-ms': 'x', 'retry-after': '1' }, 1_000],
+    [{ 'retry-after-ms': '-5', 'retry-after': '1' }, 1_000],
+    [{ 'x-ratelimit-reset-requests': '6m0s' }, 360_000],
+    [{ 'x-ratelimit-reset-tokens': '7.66s' }, 7_660],
+    [{ 'x-ratelimit-reset-tokens': '20ms' }, 20],
+    [{ 'x-ratelimit-reset-requests': '1s', 'x-ratelimit-reset-tokens': '1h2m' }, 3_720_000],
+    [
+      {
+        'x-ratelimit-reset-requests': '9s',
+        'x-ratelimit-remaining-requests': '0',
+        'x-ratelimit-reset-tokens': '1h2m',
+        'x-ratelimit-remaining-tokens': '80',
+      },
+      9_000,
+    ],
+    [{ 'anthropic-ratelimit-tokens-reset': '2026-01-01T00:00:04Z' }, 4_000],
+    [{ 'x-ratelimit-reset': `${unix + 3}` }, 3_000],
+    [{ 'x-ratelimit-reset': `${now + 1_500}` }, 1_500],
+    [{ 'ratelimit-reset': '12', 'retry-after': '2' }, 2_000],
+    [{ 'ratelimit-reset': '12' }, 12_000],
+    [{ 'x-ratelimit-limit-requests': '60', 'x-ratelimit-remaining-requests': '0' }, undefined],
+    [{ 'x-ratelimit-reset': 'never' }, undefined],
   ] as const) {
-    t.equal(retryAfterMs(header, now), ms, `Retry-After: ${header}`);
+    t.equal(askedWaitMs(headers as Headers, 429, now), ms, JSON.stringify(headers));
   }
-  t.equal(retryAfterMs(['3', '9'], now), 3_000);
+  t.equal(askedWaitMs({ 'x-ratelimit-reset': '5' }, 503, now), undefined, 'every answer may bear limits');
+  t.equal(askedWaitMs({ 'retry-after': '5' }, 503, now), 5_000);
 });
 
 t.test('gives up on silence, and no sign of life but words counts', async (t) => {

@@ -82,6 +82,7 @@ export async function startGateway(
       for (const wake of waiting) wake();
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
+    onRetryWithheld: (alias) => metrics.retryWithheld(alias),
   });
   const catalog = () => system.catalog;
   const find = (id: string) => outcomes.find((outcome) => outcome.id === id);

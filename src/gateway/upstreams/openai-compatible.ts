@@ -13,7 +13,8 @@ import { EmbeddingsReader } from './embeddings-reader.ts';
 import { OPENAI_PROBES } from './openai-probes.ts';
 import { probeWith } from './probe.ts';
 import { isCompletion, requestOf } from './request-body.ts';
-import { retryAfterMs } from './retry-after.ts';
+import { Link, isClosed, type Travelling } from './link.ts';
+import { askedWaitMs } from './retry-after.ts';
 import { SseDecoder } from './sse-decoder.ts';
 import { stepsOf } from './token-steps.ts';
 import { bodyText, statusError } from './upstream-error.ts';
@@ -35,7 +36,9 @@ function readerOf(call: Call, options: ReaderOptions): Reader {
 }
 
 /** One response as undici delivers it. Settles once; whoever settles it first wins. */
-class Response implements Dispatcher.DispatchHandler {
+class Response implements Travelling {
+  link: Link | undefined;
+  #isReused = false;
   readonly #done = Promise.withResolvers<Answer>();
   readonly #model: ModelConfig;
   readonly #exchange: Exchange;
@@ -80,6 +83,7 @@ class Response implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#isReused = this.link?.begin() ?? false;
     // It waited for a connection until nobody wanted it any more.
     if (this.#settled) controller.abort(new ConsortError('client_gone'));
   }
@@ -90,7 +94,7 @@ class Response implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     this.#status = statusCode;
-    this.#retryAfterMs = retryAfterMs(headers['retry-after'], Date.now());
+    this.#retryAfterMs = statusCode === 200 ? undefined : askedWaitMs(headers, statusCode, Date.now());
     const encoding = String(headers['content-encoding'] ?? 'identity');
     // We never ask for one, and bytes that cannot be read must not look like an answer.
     if (encoding !== 'identity') this.#encoding = encoding;
@@ -134,10 +138,14 @@ class Response implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     clearTimeout(this.#idle);
     const { id } = this.#model;
-    const known = this.#heard
-      ? new ConsortError('upstream_truncated', [id], { cause: error })
-      : new ConsortError('upstream_unreachable', [id, reasonOf(error)], { cause: error });
-    this.#fail(ConsortError.is(error) ? error : known);
+    if (ConsortError.is(error)) return this.#fail(error);
+    const isStale = this.#isReused && this.#status === 0 && isClosed(error);
+    const unheard = isStale ? 'upstream_stale' : 'upstream_unreachable';
+    this.#fail(
+      this.#heard
+        ? new ConsortError('upstream_truncated', [id], { cause: error })
+        : new ConsortError(unheard, [id, reasonOf(error)], { cause: error }),
+    );
   }
 
   /** Lets a reader that lags catch up: the upstream waits meanwhile, and its silence does not count. */
@@ -232,7 +240,9 @@ function open(model: ModelConfig): Upstream {
     // Our own timers rule: undici's count heartbeats as life and know nothing of first parts.
     headersTimeout: 0,
     bodyTimeout: 0,
+    // Shorter than servers keep theirs (5 s in Node and uvicorn), so that we rarely write to a closed one.
     keepAliveTimeout: 4_000,
+    factory: (origin, options) => new Link(origin, options),
   });
   const base = url.pathname.replace(/\/$/, '');
   const headers = {
