@@ -37,10 +37,15 @@ export interface Evaluated {
 
 /**
  * The system as evaluations run it. Simulated models take no time and have no accidents here: their known truth
- * has neither. The chance of a sweep comes from its seed, so that it can be repeated elsewhere.
+ * has neither. A real model that fails is asked all the same: prompts must not rush by while it rests. The chance of a sweep comes from its seed, so that it can be repeated elsewhere.
  */
 export function openForEvaluation(config: Config, secret: string | undefined): RunningSystem {
-  const models = config.models.map((model) => ({ ...model, delays: false, failures: false }));
+  const models = config.models.map((model) => ({
+    ...model,
+    delays: false,
+    failures: false,
+    breaker: { ...model.breaker, enabled: false },
+  }));
   return openSystem(
     { ...config, models },
     { secret: secret ?? 'sweep', onOutcome: () => undefined, onRetry: () => undefined },

@@ -157,7 +157,9 @@ async function open(
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
     onRetryWithheld: (alias) => metrics.retryWithheld(alias),
+    onCircuit: (circuit) => metrics.circuitTurned(circuit),
   });
+  metrics.watchCircuits(system);
   closing.add(system.close);
   const shadow = openShadow(config, system, store.counters, secret, metrics);
   closing.add(() => shadow.close());

@@ -8,7 +8,7 @@ import { retry, type Retries } from '../gateway/engine/retry.ts';
 import { createRunSystem } from '../gateway/engine/run.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { single } from '../gateway/protocols/single.ts';
-import { openFleet } from '../gateway/upstreams/fleet.ts';
+import { openFleet, type Circuit, type Fleet } from '../gateway/upstreams/fleet.ts';
 import { clock, newId } from './natives.ts';
 
 export interface SystemHooks {
@@ -16,11 +16,13 @@ export interface SystemHooks {
   readonly onOutcome: (outcome: Outcome) => void | Promise<unknown>;
   readonly onRetry: (alias: string, code: string) => void;
   readonly onRetryWithheld?: (alias: string) => void;
+  readonly onCircuit?: (circuit: Circuit) => void;
 }
 
 export interface RunningSystem {
   readonly catalog: Catalog;
   readonly run: RunSystem;
+  readonly circuits: Fleet['circuits'];
   readonly close: () => Promise<void>;
 }
 
@@ -42,7 +44,7 @@ function retriesOf({ models }: Config): (alias: string) => Retries {
 
 export function openSystem(config: Config, hooks: SystemHooks): RunningSystem {
   const catalog = catalogOf(config);
-  const fleet = openFleet(config.models);
+  const fleet = openFleet(config.models, hooks);
   const send = retry({
     retriesOf: retriesOf(config),
     jitter: () => Math.random(),
@@ -57,5 +59,5 @@ export function openSystem(config: Config, hooks: SystemHooks): RunningSystem {
     secret: hooks.secret,
     onOutcome: hooks.onOutcome,
   });
-  return { catalog, run, close: fleet.close };
+  return { catalog, run, circuits: fleet.circuits, close: fleet.close };
 }

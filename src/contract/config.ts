@@ -7,6 +7,7 @@ import { AuthConfig } from './auth-config.ts';
 import { Alias } from './alias.ts';
 import { MergedConfig, mergeMethod, WeightsConfig } from './merge.ts';
 import { Capabilities, Provider } from './plan.ts';
+import { BreakerConfig, TimeoutsConfig } from './resilience-config.ts';
 import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
 
 const strict = { additionalProperties: false };
@@ -78,20 +79,6 @@ export const StoreConfig = Type.Object(
   section,
 );
 
-export const TimeoutsConfig = Type.Object(
-  {
-    connectMs: Type.Integer({ default: 5_000, minimum: 1, description: 'Opening a connection.' }),
-    firstPartMs: Type.Integer({ default: 120_000, minimum: 1, description: 'Until the first payload part.' }),
-    partMs: Type.Integer({
-      default: 60_000,
-      minimum: 1,
-      description: 'Between payload parts; heartbeats do not count.',
-    }),
-    totalMs: Type.Integer({ default: 600_000, minimum: 1, description: 'The whole call.' }),
-  },
-  section,
-);
-
 export const ModelConfig = Type.Object(
   {
     id: Alias('Our name for the model'),
@@ -136,6 +123,7 @@ export const ModelConfig = Type.Object(
         'Most further attempts as a share of calls, so that an outage is not multiplied; ten are there whatever the ' +
         'traffic, and come back by one a second. 0: those ten, once.',
     }),
+    breaker: BreakerConfig,
     connections: Type.Integer({
       default: 256,
       minimum: 1,
@@ -286,7 +274,6 @@ export const Config = Type.Object(
 export type Config = Static<typeof Config>;
 export type ServerConfig = Static<typeof ServerConfig>;
 export type StoreConfig = Static<typeof StoreConfig>;
-export type TimeoutsConfig = Static<typeof TimeoutsConfig>;
 export type ModelConfig = Static<typeof ModelConfig>;
 export type PoolConfig = Static<typeof PoolConfig>;
 export type SystemConfig = Static<typeof SystemConfig>;

@@ -136,6 +136,18 @@ export const CATALOGUE = {
     'Retry; if it stays, the server closes idle connections within 4 s: let it keep them longer.',
   ),
   upstream_status: service(502, true, 'Model %s answered HTTP %s: %s', 'See the upstream’s message.'),
+  upstream_no_credit: service(
+    502,
+    false,
+    'Model %s has no credit left: %s',
+    'Top up the account behind models[].apiKey, or use another key.',
+  ),
+  circuit_open: service(
+    503,
+    true,
+    'Model %s is not asked for another %s ms: %s',
+    'Retry after the time in the header Retry-After; models[].breaker says when a model is left alone.',
+  ),
   upstream_timeout: service(
     504,
     true,

@@ -5,6 +5,8 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Outcome } from '../contract/outcome.ts';
+import { CIRCUIT_STATES } from './upstreams/breaker.ts';
+import type { Circuit } from './upstreams/fleet.ts';
 import { watchProcess } from './process-metrics.ts';
 
 const E2E = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 540];
@@ -108,6 +110,11 @@ export class Metrics {
     'Attempts that were not made again because the budget of retries was used up.',
     ['model'],
   );
+  readonly #circuits = this.#counter(
+    'consort_circuit_transitions_total',
+    'Changes of the breaker of an endpoint, by the new state.',
+    ['model', 'endpoint', 'state'],
+  );
   readonly #shadow = this.#counter('consort_shadow_prompts_total', 'Prompts sampled for shadow evaluation.', [
     'system',
     'result',
@@ -169,6 +176,21 @@ export class Metrics {
     );
   }
 
+  watchCircuits({ circuits }: { readonly circuits: () => readonly Circuit[] }): void {
+    const gauge = new Gauge({
+      name: 'consort_circuit_state',
+      help: '1 for the state in which the breaker of an endpoint is: closed, open (it is not asked) or half_open.',
+      labelNames: ['model', 'endpoint', 'state'],
+      registers: [],
+      collect() {
+        for (const { model, endpoint, state: current } of circuits()) {
+          for (const state of CIRCUIT_STATES) this.set({ model, endpoint, state }, state === current ? 1 : 0);
+        }
+      },
+    });
+    this.registry.registerMetric(gauge);
+  }
+
   watchLimits(limits: { readonly unsettled: number }): void {
     this.#collected(
       'consort_limits_unsettled',
@@ -215,6 +237,9 @@ export class Metrics {
   }
   retryWithheld(model: string): void {
     this.#withheld.labels({ model }).inc();
+  }
+  circuitTurned({ model, endpoint, state }: Circuit): void {
+    this.#circuits.labels({ model, endpoint, state }).inc();
   }
   shadowed(system: string, result: string): void {
     this.#shadow.labels({ system, result }).inc();

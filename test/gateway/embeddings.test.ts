@@ -25,6 +25,7 @@ const gateway = await startGateway(t, {
       model: 'org/ada',
       apiKey: 'sk-canary',
       retries: 1,
+      breaker: { enabled: false },
       price: { inputUsdPerMTok: 2, outputUsdPerMTok: 0 },
     },
     { id: 'bob', provider: 'openai-compatible', baseUrl: ada.url },

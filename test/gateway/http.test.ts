@@ -36,6 +36,8 @@ const model = (id: string, url: string, more: object = {}) => ({
   model: `org/${id}`,
   apiKey: UPSTREAM_KEY,
   retries: 0,
+  // Tests of one failure after the other.
+  breaker: { enabled: false },
   timeouts: { connectMs: 500, firstPartMs: 5_000, partMs: 5_000, totalMs: 6_000 },
   ...more,
 });

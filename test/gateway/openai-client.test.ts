@@ -25,6 +25,7 @@ const gateway = await startGateway(t, {
     provider: 'openai-compatible',
     baseUrl: upstreams[index]?.url,
     retries: 0,
+    breaker: { enabled: false },
   })),
   pools: [{ id: 'pair', members: names }],
   systems: ['vote', 'fuse', 'single'].map((id) => ({ id, pool: 'pair', protocol: id })),

@@ -426,7 +426,6 @@ t.test('keeps a status that blames the request, and answers for the others itsel
     [422, 422, false],
     [429, 429, true],
     [401, 502, false],
-    [402, 502, false],
     [403, 502, false],
     [408, 502, true],
     [302, 502, false],

@@ -83,7 +83,9 @@ export async function startGateway(
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
     onRetryWithheld: (alias) => metrics.retryWithheld(alias),
+    onCircuit: (circuit) => metrics.circuitTurned(circuit),
   });
+  metrics.watchCircuits(system);
   const catalog = () => system.catalog;
   const find = (id: string) => outcomes.find((outcome) => outcome.id === id);
   const gateway = { isFull: false };

@@ -48,6 +48,11 @@ export function retry({ retriesOf, jitter, onRetry, onWithheld }: RetryOptions):
       } catch (thrown) {
         const error = ConsortError.from(thrown);
         const askedMs = error.retryAfterMs ?? 0;
+        if (error.code === 'circuit_open') {
+          note.attempts--;
+          // Whoever has waited for a busy model once waits again; others are not kept from doing without it.
+          if (attempt === 0 || error.status !== 429) throw error;
+        }
         if (heard || signal.aborted || !error.retryable || askedMs > LONGEST_ASKED_MS) throw error;
         if (error.code === 'upstream_stale' && !redialled) {
           redialled = true;

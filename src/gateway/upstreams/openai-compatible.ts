@@ -17,7 +17,7 @@ import { Link, isClosed, type Travelling } from './link.ts';
 import { askedWaitMs } from './retry-after.ts';
 import { SseDecoder } from './sse-decoder.ts';
 import { stepsOf } from './token-steps.ts';
-import { bodyText, statusError } from './upstream-error.ts';
+import { bodyText, isOutOfCredit, statusError } from './upstream-error.ts';
 import type { Dialect, Upstream } from './upstream.ts';
 
 /** Most of a failed response's body that is read for its message. */
@@ -175,6 +175,9 @@ class Response implements Travelling {
   #statusError(): ConsortError {
     const body = this.#redact(Buffer.concat(this.#chunks).toString('utf8'));
     const message = this.#encoding === undefined ? bodyText(body) : `a body in ${this.#encoding}`;
+    if (isOutOfCredit(this.#status, body)) {
+      return new ConsortError('upstream_no_credit', [this.#model.id, message]);
+    }
     return statusError(this.#model.id, this.#status, message, this.#retryAfterMs);
   }
 

@@ -36,6 +36,28 @@ export function bodyText(body: string): string {
   );
 }
 
+/** What providers call an account that has run dry, in `code` or `type`. */
+const NO_CREDIT =
+  /^(?:insufficient_(?:quota|credits?|balance|funds)|billing_(?:hard_limit_reached|not_active|error)|payment_required|credit_exhausted)$/i;
+/** And one that says it in words only. At the start: a message may quote the request later on. */
+const CREDIT_WORDS = /^(?:your credit balance is too low|insufficient (?:credits?|balance|funds))/i;
+
+/** Whether a failed response says that there is no money. Nothing that a client wrote may look like it. */
+export function isOutOfCredit(status: number, body: string): boolean {
+  if (status === 402) return true;
+  if (![400, 403, 429].includes(status)) return false;
+  let error: unknown;
+  try {
+    error = JSON.parse(body);
+  } catch {
+    return false;
+  }
+  if (typeof error === 'object' && error !== null && 'error' in error) error = error.error;
+  if (typeof error !== 'object' || error === null) return false;
+  const named = ['code', 'type'].some((field) => NO_CREDIT.test(fieldOf(error, field)));
+  return named || CREDIT_WORDS.test(fieldOf(error, 'message'));
+}
+
 /**
  * What an upstream's status means for us: 408, 409, 425, 429 and 5xx may pass; a 4xx that blames the request keeps
  * its status; one that blames our key or the address is ours to answer for.
