@@ -53,6 +53,17 @@ export interface OptionProblem {
 
 export type Options = Readonly<Record<string, unknown>>;
 
+/** How good options are looked for where only trying them tells: walks from some options to the next ones. */
+export interface OptionSearch<O> {
+  /** The options as they are for this pool, with all that is searched written out. */
+  readonly start: (options: O, aliases: readonly string[]) => O;
+  readonly nextTo: (options: O) => readonly O[];
+  /** Others by chance; what is not searched stays as it is. */
+  readonly draw: (options: O, random: Random) => O;
+  /** The same for options that are the same. */
+  readonly keyOf: (options: O) => string;
+}
+
 export interface Protocol {
   readonly name: string;
   /** Goes up when prompts, roles or rules change: it is part of every statistic's key. */
@@ -87,6 +98,8 @@ export interface Protocol {
   readonly symmetric: (options: Options) => boolean;
   /** What is wrong with options that fit the schema: a rule that a schema cannot say. */
   readonly problem?: (options: Options) => OptionProblem | undefined;
+  /** Set where a data set can tell which options are good, and nothing simpler can. */
+  readonly search?: OptionSearch<Options>;
   /** What every member's endpoint must be able to do where there is more than one: else the plan is refused. */
   readonly needs?: (options: Options) => readonly (keyof Capabilities)[];
   /** Where the number of calls depends on the text: the most that it can take. */
@@ -113,16 +126,18 @@ export function defineProtocol<O extends object>(definition: {
         ? (options: O) => boolean
         : K extends 'problem'
           ? (options: O) => OptionProblem | undefined
-          : K extends 'needs'
-            ? (options: O) => readonly (keyof Capabilities)[]
-            : K extends 'run'
-              ? (
-                  task: Task,
-                  team: readonly Member[],
-                  options: O,
-                  context: ProtocolContext,
-                ) => AsyncGenerator<Part, Answer>
-              : Protocol[K];
+          : K extends 'search'
+            ? OptionSearch<O>
+            : K extends 'needs'
+              ? (options: O) => readonly (keyof Capabilities)[]
+              : K extends 'run'
+                ? (
+                    task: Task,
+                    team: readonly Member[],
+                    options: O,
+                    context: ProtocolContext,
+                  ) => AsyncGenerator<Part, Answer>
+                : Protocol[K];
 }): Protocol {
   return definition as Protocol;
 }

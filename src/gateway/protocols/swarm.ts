@@ -30,7 +30,8 @@ import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { revisionCall } from './revision.ts';
 import { roomFor } from './room.ts';
 import { answerAlone } from './single.ts';
-import { depthOf, treeOf, treeProblem, type StoredTree, type TreeNode } from './tree.ts';
+import { drawnTree, treeKey, treesNextTo } from './tree-moves.ts';
+import { depthOf, storedOf, treeOf, treeProblem, type StoredTree, type TreeNode } from './tree.ts';
 
 const CONTINUE =
   'Use what is right in them and leave out what is wrong. Give an answer of your own, in the form that the request ' +
@@ -116,6 +117,14 @@ function depthWith(tree: StoredTree, members: number): number {
   return Math.min(members, Math.max(depthOf(treeOf(tree, team)), 2));
 }
 
+/** The tree that the members of a pool stand in, each of them named. */
+function wholeTree(tree: StoredTree, aliases: readonly string[]): StoredTree {
+  const [first = ''] = aliases;
+  const stored = Object.keys(tree).length > 0 ? tree : { [first]: null };
+  const team = aliases.map((alias) => ({ alias }) as Member);
+  return storedOf(treeOf(stored, team));
+}
+
 export const swarm = defineProtocol<SwarmOptions>({
   name: 'swarm',
   version: 1,
@@ -129,6 +138,12 @@ export const swarm = defineProtocol<SwarmOptions>({
   problem: ({ tree }) => {
     const wrong = Object.keys(tree).length > 0 ? treeProblem(tree) : undefined;
     return wrong === undefined ? undefined : { option: 'tree', wrong };
+  },
+  search: {
+    start: (options, aliases) => ({ ...options, tree: wholeTree(options.tree, aliases) }),
+    nextTo: (options) => treesNextTo(options.tree).map((tree) => ({ ...options, tree })),
+    draw: (options, random) => ({ ...options, tree: drawnTree(Object.keys(options.tree), random) }),
+    keyOf: ({ tree }) => treeKey(tree),
   },
   describe: ({ tree }, members) => ({
     calls: members,

@@ -61,3 +61,12 @@ export function treeOf(tree: StoredTree, team: readonly Member[]): TreeNode {
   const place = ({ member }: TreeNode) => team.indexOf(member);
   return { member: last.member, reads: [...last.reads, ...others].toSorted((a, b) => place(a) - place(b)) };
 }
+
+/** As it is stored, each of its members named. */
+export function storedOf(last: TreeNode): StoredTree {
+  const entriesOf = (
+    { member: { alias }, reads }: TreeNode,
+    reader: string | null,
+  ): [string, string | null][] => [[alias, reader], ...reads.flatMap((node) => entriesOf(node, alias))];
+  return Object.fromEntries(entriesOf(last, null));
+}
