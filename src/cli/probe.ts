@@ -1,7 +1,7 @@
 /** What the endpoints of a configuration can do, asked of them, beside what the configuration says of them. */
 import type { Config, ModelConfig } from '../contract/config.ts';
 import { Capabilities } from '../contract/plan.ts';
-import { dialectOf } from '../gateway/upstreams/fleet.ts';
+import { dialectOf, placesOf } from '../gateway/upstreams/fleet.ts';
 import type { Finding, ProbeReport } from '../gateway/upstreams/probe.ts';
 
 export interface Probed {
@@ -14,7 +14,9 @@ export interface Probed {
 export function probeAll({ models }: Config): Promise<Probed[]> {
   return Promise.all(
     models.map(async (model) => {
-      const report = await dialectOf(model).probe?.(model);
+      // Behind all endpoints of a model is the same one: the first speaks for it.
+      const [place = model] = placesOf(model);
+      const report = await dialectOf(model).probe?.(place);
       return { model, ...(report && { report }) };
     }),
   );

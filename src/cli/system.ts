@@ -47,6 +47,7 @@ export function openSystem(config: Config, hooks: SystemHooks): RunningSystem {
   const fleet = openFleet(config.models, hooks);
   const send = retry({
     retriesOf: retriesOf(config),
+    isElsewhere: fleet.isElsewhere,
     jitter: () => Math.random(),
     onRetry: hooks.onRetry,
     onWithheld: (alias) => hooks.onRetryWithheld?.(alias),

@@ -104,9 +104,14 @@ function references(config: Config, known: Known): Problem[] {
   const report = (path: string, message: string, remedy: string) => problems.push({ path, message, remedy });
   const models = config.models.map(({ id }) => id);
   for (const model of config.models) {
-    const { id, provider, baseUrl } = model;
-    if (provider === 'sim' || (baseUrl !== undefined && URL.canParse(baseUrl))) continue;
+    const { id, provider, baseUrl, endpoints } = model;
+    if (provider === 'sim') continue;
     const remedy = 'Give the address up to and with /v1.';
+    for (const [index, endpoint] of endpoints.entries()) {
+      if (URL.canParse(endpoint.baseUrl)) continue;
+      report(`models.${id}.endpoints.${index}.baseUrl`, 'is not an address', remedy);
+    }
+    if (baseUrl === undefined ? endpoints.length > 0 : URL.canParse(baseUrl)) continue;
     report(`models.${id}.baseUrl`, baseUrl === undefined ? 'is missing' : 'is not an address', remedy);
   }
   for (const pool of config.pools) {

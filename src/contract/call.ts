@@ -138,6 +138,9 @@ export interface CallNote {
   reused: boolean;
   /** What failed attempts used up; the answer's own usage is not in it. */
   lostUsage: Usage;
+  /** The endpoints that were asked, where the model has several, and the one that answered. */
+  asked?: string[];
+  endpoint?: string;
   /** What came whole and is no answer, for it says nothing. */
   empty?: Answer;
 }

@@ -7,7 +7,7 @@ import { AuthConfig } from './auth-config.ts';
 import { Alias } from './alias.ts';
 import { MergedConfig, mergeMethod, WeightsConfig } from './merge.ts';
 import { Capabilities, Provider } from './plan.ts';
-import { BreakerConfig, TimeoutsConfig } from './resilience-config.ts';
+import { BreakerConfig, EndpointConfig, TimeoutsConfig } from './resilience-config.ts';
 import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
 
 const strict = { additionalProperties: false };
@@ -86,6 +86,11 @@ export const ModelConfig = Type.Object(
     baseUrl: Type.Optional(
       Type.String({ pattern: '^https?://', description: 'Up to and with /v1; not for provider sim.' }),
     ),
+    endpoints: Type.Array(EndpointConfig, {
+      default: [],
+      maxItems: 64,
+      description: 'Further places where the very same model can be asked.',
+    }),
     model: Type.Optional(
       Type.String({ minLength: 1, description: 'The upstream’s name for it; default is the id.' }),
     ),

@@ -27,6 +27,8 @@ export const CallRecord = Type.Object({
   finishReason: Type.Optional(Type.String()),
   attempts: Type.Integer({ minimum: 0 }),
   reused: Type.Boolean(),
+  /** Which of several endpoints answered, or was asked last. */
+  endpoint: Type.Optional(Type.String()),
   usage: Usage,
   costMicros: Type.Integer({ minimum: 0 }),
 });

@@ -18,6 +18,21 @@ export const TimeoutsConfig = Type.Object(
   section,
 );
 
+export const EndpointConfig = Type.Object(
+  {
+    baseUrl: Type.String({ pattern: '^https?://', description: 'Up to and with /v1.' }),
+    apiKey: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'A secret: ${ENV_NAME} or file:/path. Default is the model’s, unless the model has a baseUrl elsewhere, ' +
+          'to which that key then belongs.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
 export const BreakerConfig = Type.Object(
   {
     enabled: Type.Boolean({

@@ -212,6 +212,6 @@ export function makeCatalog(config: Config, protocols: readonly Protocol[], plai
   return { systems, models, configHash: revisionOf({ ...config, models: config.models.map(withoutSecret) }) };
 }
 
-function withoutSecret({ apiKey: _apiKey, ...model }: ModelConfig): Omit<ModelConfig, 'apiKey'> {
-  return model;
+function withoutSecret({ apiKey: _apiKey, endpoints, ...model }: ModelConfig): object {
+  return { ...model, endpoints: endpoints.map(({ baseUrl }) => baseUrl) };
 }

@@ -67,6 +67,7 @@ function entryOf(
     inputTokens: note.lostUsage.inputTokens + (answer?.usage.inputTokens ?? 0),
     outputTokens: note.lostUsage.outputTokens + (answer?.usage.outputTokens ?? 0),
   };
+  const endpoint = note.endpoint ?? note.asked?.at(-1);
   return {
     slot: call.slot,
     member: call.member.alias,
@@ -79,6 +80,7 @@ function entryOf(
     ...(answer && { finishReason: answer.finishReason }),
     attempts: note.attempts,
     reused: note.reused,
+    ...(endpoint !== undefined && { endpoint }),
     usage,
     costMicros: note.reused ? 0 : costMicros(usage, call.member.price),
   };

@@ -8,6 +8,7 @@ import type { Upstream } from './upstream.ts';
 export class Endpoint {
   readonly #alias: string;
   readonly #upstream: Upstream;
+  #busy = 0;
   readonly breaker: Breaker | undefined;
   /** What metrics call it. */
   readonly name: string;
@@ -19,46 +20,44 @@ export class Endpoint {
     this.breaker = breaker;
   }
 
+  /** Calls under way. */
+  get busy(): number {
+    return this.#busy;
+  }
+
+  /** How long until it may be asked. */
+  waitMs(): number {
+    return this.breaker?.waitMs() ?? 0;
+  }
+
   /** @throws `circuit_open` at once while the endpoint is left alone */
   async send(exchange: Exchange): Promise<Answer> {
     const { breaker } = this;
-    if (!breaker) return this.#upstream.send(exchange);
-    if (breaker.waitMs() > 0) throw breaker.refusal(this.#alias);
-    if (breaker.enter()) return this.#probe(exchange, breaker);
+    if (breaker && breaker.waitMs() > 0) throw breaker.refusal(this.#alias);
+    let isProbe = breaker?.enter() ?? false;
+    // The first word of a probe is enough: the others need not wait for its last.
+    const emit: Emit = (part) => {
+      if (isProbe && part.type !== 'opaque') {
+        isProbe = false;
+        breaker?.end('alive', true);
+      }
+      return exchange.emit(part);
+    };
+    this.#busy++;
     try {
-      const answer = await this.#upstream.send(exchange);
-      breaker.end('alive', false);
+      const answer = await this.#upstream.send(isProbe ? { ...exchange, emit } : exchange);
+      breaker?.end('alive', isProbe);
       return answer;
     } catch (thrown) {
       const error = ConsortError.from(thrown);
-      breaker.end(verdictOf(error), false, error.retryAfterMs);
+      breaker?.end(verdictOf(error), isProbe, error.retryAfterMs);
       throw error;
+    } finally {
+      this.#busy--;
     }
   }
 
   close(): Promise<void> {
     return this.#upstream.close();
-  }
-
-  /** The first word of a probe is enough: the others need not wait for its last. */
-  async #probe(exchange: Exchange, breaker: Breaker): Promise<Answer> {
-    let isOver = false;
-    const end = (...verdict: [Parameters<Breaker['end']>[0], (number | null)?]) => {
-      if (!isOver) breaker.end(verdict[0], true, verdict[1]);
-      isOver = true;
-    };
-    const emit: Emit = (part) => {
-      if (part.type !== 'opaque') end('alive');
-      return exchange.emit(part);
-    };
-    try {
-      const answer = await this.#upstream.send({ ...exchange, emit });
-      end('alive');
-      return answer;
-    } catch (thrown) {
-      const error = ConsortError.from(thrown);
-      end(verdictOf(error), error.retryAfterMs);
-      throw error;
-    }
   }
 }

@@ -1,8 +1,10 @@
 /** All upstreams of one configuration: a call goes to the one that its member names. */
-import type { Send } from '../../contract/call.ts';
+import type { CallNote, Send } from '../../contract/call.ts';
 import type { ModelConfig } from '../../contract/config.ts';
+import type { Member } from '../../contract/plan.ts';
 import { Breaker, type CircuitState } from './breaker.ts';
 import { Endpoint } from './endpoint.ts';
+import { Endpoints } from './endpoints.ts';
 import { dialects } from './index.ts';
 import type { Dialect } from './upstream.ts';
 
@@ -21,6 +23,8 @@ export interface Circuit {
 
 export interface Fleet {
   readonly send: Send;
+  /** Whether a failed call of this member could be sent somewhere else at once. */
+  readonly isElsewhere: (member: Member, note: CallNote) => boolean;
   readonly circuits: () => readonly Circuit[];
   readonly close: () => Promise<void>;
 }
@@ -30,9 +34,34 @@ export interface FleetHooks {
   readonly onCircuit?: (circuit: Circuit) => void;
 }
 
-function endpointOf(model: ModelConfig, { onCircuit }: FleetHooks): Endpoint {
+/** A model as each of its endpoints has it: an address and the key for it. Never empty. */
+export function placesOf(model: ModelConfig): readonly ModelConfig[] {
+  const { baseUrl, apiKey, endpoints, ...shared } = model;
+  if (endpoints.length === 0) return [model];
+  const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin;
+  const own = baseUrl === undefined ? [] : [{ baseUrl, ...(apiKey !== undefined && { apiKey }) }];
+  const others = endpoints.map((endpoint) => {
+    // A key goes to the address that it was given for, and to no other.
+    const isForAll = origin === undefined || origin === new URL(endpoint.baseUrl).origin;
+    const key = endpoint.apiKey ?? (isForAll ? apiKey : undefined);
+    return { baseUrl: endpoint.baseUrl, ...(key !== undefined && { apiKey: key }) };
+  });
+  return [...own, ...others].map((place) => ({ ...shared, ...place, endpoints: [] }));
+}
+
+function endpointsOf(model: ModelConfig, hooks: FleetHooks): Endpoints {
+  const seen = new Map<string, number>();
+  const all = placesOf(model).map((place) => {
+    const host = place.baseUrl === undefined ? place.provider : new URL(place.baseUrl).host;
+    const count = (seen.get(host) ?? 0) + 1;
+    seen.set(host, count);
+    return endpointOf(place, count === 1 ? host : `${host}#${count}`, hooks);
+  });
+  return new Endpoints(all, () => Math.random());
+}
+
+function endpointOf(model: ModelConfig, name: string, { onCircuit }: FleetHooks): Endpoint {
   const dialect = dialectOf(model);
-  const name = model.baseUrl === undefined ? model.provider : new URL(model.baseUrl).host;
   const { enabled, ...limits } = model.breaker;
   const about = { model: model.id, endpoint: name };
   // A simulated model gives the same answers whatever happened before.
@@ -48,20 +77,22 @@ function endpointOf(model: ModelConfig, { onCircuit }: FleetHooks): Endpoint {
 }
 
 export function openFleet(models: readonly ModelConfig[], hooks: FleetHooks = {}): Fleet {
-  const endpoints = new Map<string, Endpoint>();
-  for (const model of models) endpoints.set(model.id, endpointOf(model, hooks));
+  const upstreams = new Map(models.map((model) => [model.id, endpointsOf(model, hooks)]));
   return {
     send(exchange) {
-      const endpoint = endpoints.get(exchange.call.member.upstream);
-      if (!endpoint) throw new TypeError(`no upstream for ${exchange.call.member.alias}`);
-      return endpoint.send(exchange);
+      const upstream = upstreams.get(exchange.call.member.upstream);
+      if (!upstream) throw new TypeError(`no upstream for ${exchange.call.member.alias}`);
+      return upstream.send(exchange);
     },
+    isElsewhere: ({ upstream }, note) => upstreams.get(upstream)?.isElsewhere(note) ?? false,
     circuits: () =>
-      [...endpoints].flatMap(([model, { name, breaker }]) =>
-        breaker ? [{ model, endpoint: name, state: breaker.state }] : [],
+      [...upstreams].flatMap(([model, { all }]) =>
+        all.flatMap(({ name, breaker }) =>
+          breaker ? [{ model, endpoint: name, state: breaker.state }] : [],
+        ),
       ),
     async close() {
-      await Promise.all([...endpoints.values()].map((endpoint) => endpoint.close()));
+      await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
     },
   };
 }
