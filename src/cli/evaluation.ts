@@ -40,7 +40,7 @@ export interface Evaluated {
  * has neither. A real model that fails is asked all the same: prompts must not rush by while it rests. The chance of a sweep comes from its seed, so that it can be repeated elsewhere.
  */
 export function openForEvaluation(config: Config, secret: string | undefined): RunningSystem {
-  const models = config.models.map((model) => ({
+  const models = config.models.map(({ hedgeAfterMs: _twice, ...model }) => ({
     ...model,
     delays: false,
     failures: false,

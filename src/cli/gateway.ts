@@ -157,6 +157,7 @@ async function open(
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
     onRetryWithheld: (alias) => metrics.retryWithheld(alias),
+    onHedge: (alias, hasWon) => metrics.hedged(alias, hasWon),
     onCircuit: (circuit) => metrics.circuitTurned(circuit),
   });
   metrics.watchCircuits(system);

@@ -3,6 +3,7 @@ import type { RunSystem } from '../contract/capabilities.ts';
 import type { Config } from '../contract/config.ts';
 import type { Outcome } from '../contract/outcome.ts';
 import { makeCatalog, type Catalog } from '../gateway/catalog.ts';
+import { hedge, type Hedging } from '../gateway/engine/hedge.ts';
 import { RetryBudget } from '../gateway/engine/retry-budget.ts';
 import { retry, type Retries } from '../gateway/engine/retry.ts';
 import { createRunSystem } from '../gateway/engine/run.ts';
@@ -16,6 +17,7 @@ export interface SystemHooks {
   readonly onOutcome: (outcome: Outcome) => void | Promise<unknown>;
   readonly onRetry: (alias: string, code: string) => void;
   readonly onRetryWithheld?: (alias: string) => void;
+  readonly onHedge?: (alias: string, hasWon: boolean) => void;
   readonly onCircuit?: (circuit: Circuit) => void;
 }
 
@@ -30,14 +32,22 @@ export function catalogOf(config: Config): Catalog {
   return makeCatalog(config, protocols, single);
 }
 
-function retriesOf({ models }: Config): (alias: string) => Retries {
+interface Patience extends Retries {
+  readonly hedging?: Hedging;
+}
+
+/** How each model is asked again; retries and second calls share one budget. */
+function patienceOf({ models }: Config): (alias: string) => Patience {
   const now = () => clock.elapsed();
-  const known = new Map(
-    models.map(({ id, retries, retryShare }) => [
-      id,
-      { most: retries, budget: new RetryBudget(retryShare, now) },
-    ]),
-  );
+  const known = new Map<string, Patience>();
+  for (const { id, retries, retryShare, hedgeAfterMs: afterMs } of models) {
+    const budget = new RetryBudget(retryShare, now);
+    known.set(id, {
+      most: retries,
+      budget,
+      ...(afterMs !== undefined && { hedging: { afterMs, budget } }),
+    });
+  }
   const none = { most: 0, budget: new RetryBudget(0, now) };
   return (alias) => known.get(alias) ?? none;
 }
@@ -45,13 +55,18 @@ function retriesOf({ models }: Config): (alias: string) => Retries {
 export function openSystem(config: Config, hooks: SystemHooks): RunningSystem {
   const catalog = catalogOf(config);
   const fleet = openFleet(config.models, hooks);
-  const send = retry({
-    retriesOf: retriesOf(config),
+  const patience = patienceOf(config);
+  const retried = retry({
+    retriesOf: patience,
     isElsewhere: fleet.isElsewhere,
     jitter: () => Math.random(),
     onRetry: hooks.onRetry,
     onWithheld: (alias) => hooks.onRetryWithheld?.(alias),
   })(fleet.send);
+  const send = hedge({
+    hedgingOf: (alias) => patience(alias).hedging,
+    onHedge: (alias, hasWon) => hooks.onHedge?.(alias, hasWon),
+  })(retried);
   const run = createRunSystem({
     protocols,
     send,

@@ -129,6 +129,14 @@ export const ModelConfig = Type.Object(
         'traffic, and come back by one a second. 0: those ten, once.',
     }),
     breaker: BreakerConfig,
+    hedgeAfterMs: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description:
+          'Silence after which the same is asked a second time, of another endpoint if there is one; who speaks first is ' +
+          'heard, and both are paid.',
+      }),
+    ),
     connections: Type.Integer({
       default: 256,
       minimum: 1,

@@ -110,6 +110,11 @@ export class Metrics {
     'Attempts that were not made again because the budget of retries was used up.',
     ['model'],
   );
+  readonly #hedges = this.#counter(
+    'consort_hedges_total',
+    'Calls that were made a second time because the first said nothing, and whether the second was heard.',
+    ['model', 'won'],
+  );
   readonly #circuits = this.#counter(
     'consort_circuit_transitions_total',
     'Changes of the breaker of an endpoint, by the new state.',
@@ -237,6 +242,9 @@ export class Metrics {
   }
   retryWithheld(model: string): void {
     this.#withheld.labels({ model }).inc();
+  }
+  hedged(model: string, hasWon: boolean): void {
+    this.#hedges.labels({ model, won: String(hasWon) }).inc();
   }
   circuitTurned({ model, endpoint, state }: Circuit): void {
     this.#circuits.labels({ model, endpoint, state }).inc();

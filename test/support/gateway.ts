@@ -83,6 +83,7 @@ export async function startGateway(
     },
     onRetry: (alias, code) => metrics.retried(alias, code),
     onRetryWithheld: (alias) => metrics.retryWithheld(alias),
+    onHedge: (alias, hasWon) => metrics.hedged(alias, hasWon),
     onCircuit: (circuit) => metrics.circuitTurned(circuit),
   });
   metrics.watchCircuits(system);
