@@ -31,6 +31,9 @@ const TOKENS = {
   readsItself: true,
 } as const;
 
+/** A member that says nothing more has ended the text. */
+const PIECES = { writesTogether: true, readsItself: true, mayAddNothing: true } as const;
+
 /**
  * What each protocol is run with besides its defaults: options whose code takes another way, and what the suite must
  * know of it (the fields of `Row`). A protocol without an entry is run with its defaults.
@@ -70,6 +73,41 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
   ],
   'logit-fusion': [{ ...TOKENS }, { options: { weights: { bob: 3 } }, ...TOKENS }],
   'logit-contrast': [{ ...TOKENS }, { options: { k: 2, lambda: 1 }, ...TOKENS }],
+  // The guide's first word, the base's others, and the guide's end.
+  nudge: [
+    {
+      takes: (n) => (n === 1 ? ONE : { calls: 3, path: 3, widest: 1 }),
+      ...PIECES,
+    },
+    // The base is never sure: the guide's one piece gives each word, and the base is asked before all but the first.
+    {
+      options: { gamma: 0.95, bases: ['cyd'], guides: ['bob'] },
+      takes: (n) => (n === 1 ? ONE : { calls: 9, path: 9, widest: 1 }),
+      ...PIECES,
+    },
+  ],
+  mentor: [
+    {
+      options: { share: 0, patch: 4 },
+      takes: (n) => (n === 1 ? ONE : { calls: 3, path: 3, widest: 1 }),
+      ...PIECES,
+    },
+    // A word a piece but for the last two, the mentor asked at each, and once they differ: in their own names.
+    {
+      options: { share: 1, patch: 2 },
+      takes: (n) => (n === 1 ? ONE : { calls: 18, path: 18, widest: 1 }),
+      ...PIECES,
+    },
+  ],
+  // A selection before each of three pieces.
+  switch: [
+    {
+      options: { patch: 3 },
+      takes: (n) => (n === 1 ? ONE : { calls: 6, path: 6, widest: 1 }),
+      answersFrom: 3,
+      ...PIECES,
+    },
+  ],
   mixture: [
     // One layer is of class B: first answers are shared, and each coalition aggregates them.
     { shared: (n) => n + (2 ** n - n - 1) },

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate as tick } from 'node:timers/promises';
 import type { Answer, Call, Exchange, Send } from '../../src/contract/call.ts';
 import type { RunOptions, RunResult } from '../../src/contract/capabilities.ts';
+import { textOf as textOfMessage } from '../../src/contract/chat.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Part } from '../../src/contract/part.ts';
 import type { Member, Plan } from '../../src/contract/plan.ts';
@@ -73,6 +74,28 @@ function inTokens({ tokens, member }: Call, act: Act): Act {
   return { ...act, words: [], more };
 }
 
+/**
+ * A call for a piece of a text is answered with the next words of what the script says, as many as it may be long, each
+ * nearly sure: words and the spaces before them are tokens.
+ */
+function inPieces({ purpose, tokens, messages, continues, sampling }: Call, act: Act): Act {
+  if (purpose !== 'continue' || tokens || act.hang || act.fail || act.more) return act;
+  const all: string[] = act.words?.join('').match(/\s*\S+/g) ?? [];
+  const before = continues ? textOfMessage(messages.at(-1)!) : '';
+  const said = before.match(/\S+/g)?.length ?? 0;
+  const words = all.slice(said, said + (sampling.max_tokens ?? Infinity));
+  const logprobs = words.map((token) => ({
+    token,
+    logprob: -0.1,
+    top_logprobs: [
+      { token, logprob: -0.1 },
+      { token: '?', logprob: -3 },
+    ],
+  }));
+  const finishReason = said + words.length < all.length ? 'length' : 'stop';
+  return { ...act, words, more: { finishReason, logprobs } };
+}
+
 export interface Seen {
   readonly call: Call;
   readonly stream: boolean;
@@ -105,7 +128,7 @@ export class Cast {
     this.seen.push(entry);
     this.widest = Math.max(this.widest, ++this.#open);
     try {
-      return await perform(inTokens(call, this.#script(call, this.seen)), exchange);
+      return await perform(inPieces(call, inTokens(call, this.#script(call, this.seen))), exchange);
     } finally {
       this.#open--;
       entry.end = this.#events++;

@@ -11,8 +11,10 @@ import { generateVerifyRefine } from './generate-verify-refine.ts';
 import { knowledgeCard } from './knowledge-card.ts';
 import { logitContrast } from './logit-contrast.ts';
 import { logitFusion } from './logit-fusion.ts';
+import { mentor } from './mentor.ts';
 import { mixture } from './mixture.ts';
 import { mux } from './mux.ts';
+import { nudge } from './nudge.ts';
 import type { Protocol } from './protocol.ts';
 import { rankFuse } from './rank-fuse.ts';
 import { refine } from './refine.ts';
@@ -21,6 +23,7 @@ import { route } from './route.ts';
 import { single } from './single.ts';
 import { structured } from './structured.ts';
 import { swarm } from './swarm.ts';
+import { switching } from './switch.ts';
 import { vote } from './vote.ts';
 
 export const protocols: readonly Protocol[] = [
@@ -35,6 +38,9 @@ export const protocols: readonly Protocol[] = [
   generateVerifyRefine,
   logitFusion,
   logitContrast,
+  nudge,
+  mentor,
+  switching,
   bestOfN,
   rankFuse,
   mixture,

@@ -10,12 +10,12 @@
  * hard for whom, and when the descriptions do not say it.
  */
 import Type, { type Static } from 'typebox';
-import type { Random } from '../../contract/capabilities.ts';
 import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { mayCallTools, Round } from './ask-all.ts';
-import { choose, labelCall, type Decision } from './label-step.ts';
+import { choose, labelCall } from './label-step.ts';
+import { described, labelAt, listOf, ranked } from './listing.ts';
 import { withUserText } from './peers.ts';
 import { defineProtocol } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -24,7 +24,6 @@ import { answerAlone } from './single.ts';
 const INTRODUCTION =
   'Do not answer this request yet: choose who is to answer it. These assistants are at hand:';
 const QUESTION = 'Which of them is the likeliest to answer the request well?';
-const UNDESCRIBED = 'An assistant about which nothing is known.';
 
 const RouteOptions = Type.Object(
   {
@@ -41,16 +40,6 @@ const RouteOptions = Type.Object(
 );
 type RouteOptions = Static<typeof RouteOptions>;
 
-/** One line a member, without its name. */
-function described({ description, price }: Member, showPrices: boolean): string {
-  const text = description?.replaceAll(/\s+/g, ' ').trim() || UNDESCRIBED;
-  if (!showPrices) return text;
-  const [input, output] = [price.inputMicros / 1e6, price.outputMicros / 1e6];
-  return `${text} Price: ${input} USD per million tokens read, ${output} written.`;
-}
-
-const labelAt = (index: number) => String(index + 1);
-
 function routeCall(task: Task, router: Member, listed: readonly Member[], showPrices: boolean): Call {
   const lines = listed.map((member, index) => `${labelAt(index)}. ${described(member, showPrices)}`);
   return labelCall(task, router, {
@@ -60,23 +49,6 @@ function routeCall(task: Task, router: Member, listed: readonly Member[], showPr
     labels: lines.map((_line, index) => labelAt(index)),
     probabilities: true,
   });
-}
-
-/** Members in the order in which the router reads of them: that of two is the same in every coalition of the prompt. */
-function listOf(team: readonly Member[], random: Random): Member[] {
-  const keys = new Map(team.map((member) => [member, random(`list/${member.alias}`)]));
-  return team.toSorted((a, b) => (keys.get(a) ?? 0) - (keys.get(b) ?? 0));
-}
-
-/** Who is to answer, and who next: the one named, then by probability, then as `team` is ordered. */
-function ranked(team: readonly Member[], listed: readonly Member[], decision: Decision): Member[] {
-  const { by, label, member: router, probabilities } = decision;
-  const rank = (member: Member) => {
-    const own = labelAt(listed.indexOf(member));
-    const isNamed = by === 'fallback' ? member === router : own === label;
-    return isNamed ? Infinity : (probabilities?.get(own) ?? 0);
-  };
-  return team.toSorted((a, b) => (rank(b) === rank(a) ? 0 : rank(b) - rank(a)));
 }
 
 export const route = defineProtocol<RouteOptions>({

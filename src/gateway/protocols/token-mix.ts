@@ -14,6 +14,7 @@ import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, Round, type Contribution } from './ask-all.ts';
 import { endText, GrowingText, say, tokenLimit } from './growing-text.ts';
 import type { ProtocolContext } from './protocol.ts';
+import { refuseForm } from './refuse-form.ts';
 import { answerAlone } from './single.ts';
 import { draw, floorOf, type Mixture, type Values } from './token-values.ts';
 
@@ -73,20 +74,6 @@ function tokenCall(
 }
 
 const topOf = ({ capabilities }: Member, top: number) => Math.min(top, capabilities.logprobs ?? top);
-
-/** Says what cannot be honoured where words are chosen outside of the members, before any call. */
-function refuse({ responseFormat, sampling }: Task, name: string): void {
-  const { presence_penalty, frequency_penalty } = sampling;
-  for (const [field, value] of Object.entries({
-    response_format: responseFormat,
-    presence_penalty: presence_penalty || undefined,
-    frequency_penalty: frequency_penalty || undefined,
-  })) {
-    if (value === undefined) continue;
-    const what = [field, JSON.stringify(value), `protocol ${name}`];
-    throw new ConsortError('not_supported', what, { param: field });
-  }
-}
 
 /** Renders the prompt for each member, and makes sure that their tokens mean the same. */
 async function open(mix: Mix, team: readonly Member[]): Promise<Contribution[]> {
@@ -214,7 +201,7 @@ export async function* mixTokens(
   options: MixOptions,
   context: ProtocolContext,
 ): AsyncGenerator<Part, Answer> {
-  refuse(task, options.name);
+  refuseForm(task, options.name);
   const round = new Round();
   const mix: Mix = { task, options, context, round, voices: [], ids: [], reads: [] };
   const opening = await open(mix, team);
