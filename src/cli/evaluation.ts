@@ -44,6 +44,7 @@ export function openForEvaluation(config: Config, secret: string | undefined): R
     ...model,
     delays: false,
     failures: false,
+    fallbacks: [],
     breaker: { ...model.breaker, enabled: false },
   }));
   return openSystem(

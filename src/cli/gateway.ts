@@ -25,7 +25,7 @@ import { clock, newId, readSecret } from './natives.ts';
 import { scorerSettings, startScorer } from './scorer.ts';
 import type { Settings } from './settings.ts';
 import { openShadow } from './shadow.ts';
-import { catalogOf, openSystem } from './system.ts';
+import { catalogOf, countedBy, openSystem } from './system.ts';
 import { version } from './version.ts';
 
 export interface RunningGateway {
@@ -155,12 +155,9 @@ async function open(
       limits.spent(outcome);
       return spool.appendSoon({ kind: 'outcome', pool: outcome.plan.pool.id, outcome });
     },
-    onRetry: (alias, code) => metrics.retried(alias, code),
-    onRetryWithheld: (alias) => metrics.retryWithheld(alias),
-    onHedge: (alias, hasWon) => metrics.hedged(alias, hasWon),
-    onCircuit: (circuit) => metrics.circuitTurned(circuit),
+    ...countedBy(metrics),
   });
-  metrics.watchCircuits(system);
+  metrics.upstreams.watchCircuits(system);
   closing.add(system.close);
   const shadow = openShadow(config, system, store.counters, secret, metrics);
   closing.add(() => shadow.close());

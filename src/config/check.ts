@@ -114,6 +114,7 @@ function references(config: Config, known: Known): Problem[] {
     if (baseUrl === undefined ? endpoints.length > 0 : URL.canParse(baseUrl)) continue;
     report(`models.${id}.baseUrl`, baseUrl === undefined ? 'is missing' : 'is not an address', remedy);
   }
+  problems.push(...fallbackProblems(config));
   for (const pool of config.pools) {
     for (const member of pool.members) {
       if (models.includes(member)) continue;
@@ -130,6 +131,20 @@ function references(config: Config, known: Known): Problem[] {
     report('auth.keys', 'is empty although a key is required', 'Add one with `consort keys new`.');
   }
   return problems;
+}
+
+/** A policy's weights change, and who stands in must be what the configuration says. */
+function fallbackProblems({ models }: Config): Problem[] {
+  return models.flatMap(({ id, fallbacks }) =>
+    fallbacks.flatMap((alias) => {
+      const found = models.find((model) => model.id === alias);
+      if (found && alias !== id && !found.hosting) return [];
+      const others = models.filter((model) => model.id !== id && !model.hosting).map((model) => model.id);
+      const message = found ? `${alias} cannot stand in for it` : `there is no model ${alias}`;
+      const remedy = `Use one of: ${others.join(', ') || 'none'}.`;
+      return [{ path: `models.${id}.fallbacks`, message, remedy }];
+    }),
+  );
 }
 
 function systemProblems(system: SystemConfig, config: Config, known: Known): Problem[] {

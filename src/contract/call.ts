@@ -141,6 +141,8 @@ export interface CallNote {
   /** The endpoints that were asked, where the model has several, and the one that answered. */
   asked?: string[];
   endpoint?: string;
+  /** Whose answer it is, when another model stood in for the member, and why the member failed. */
+  standIn?: { readonly member: Member; readonly code: string };
   /** What came whole and is no answer, for it says nothing. */
   empty?: Answer;
 }

@@ -129,6 +129,14 @@ export const ModelConfig = Type.Object(
         'traffic, and come back by one a second. 0: those ten, once.',
     }),
     breaker: BreakerConfig,
+    fallbacks: Type.Array(Type.String(), {
+      default: [],
+      uniqueItems: true,
+      maxItems: 8,
+      description:
+        'Models that stand in, in this order, when this one fails before its first word in a live run; best from ' +
+        'outside of its pools.',
+    }),
     hedgeAfterMs: Type.Optional(
       Type.Integer({
         minimum: 1,

@@ -27,6 +27,8 @@ export const CallRecord = Type.Object({
   finishReason: Type.Optional(Type.String()),
   attempts: Type.Integer({ minimum: 0 }),
   reused: Type.Boolean(),
+  /** Whose answer it is when another model stood in for the member; `errorCode` says why. */
+  standIn: Type.Optional(Type.String()),
   /** Which of several endpoints answered, or was asked last. */
   endpoint: Type.Optional(Type.String()),
   usage: Usage,

@@ -5,9 +5,8 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Outcome } from '../contract/outcome.ts';
-import { CIRCUIT_STATES } from './upstreams/breaker.ts';
-import type { Circuit } from './upstreams/fleet.ts';
 import { watchProcess } from './process-metrics.ts';
+import { UpstreamMetrics } from './upstream-metrics.ts';
 
 const E2E = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 540];
 const FIRST_TOKEN = [0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 4, 6, 10, 15, 30, 60];
@@ -50,6 +49,7 @@ export interface Spooling {
 
 export class Metrics {
   readonly registry = new Registry();
+  readonly upstreams = new UpstreamMetrics(this.registry);
   readonly #requests = this.#tallied(
     'consort_requests_total',
     'Runs of a plan that clients asked for, by how they ended; each choice of `n` is one.',
@@ -101,25 +101,6 @@ export class Metrics {
   readonly #cost = this.#tallied('consort_cost_usd_total', 'Cost of all calls by the configured prices.', [
     'model',
   ]);
-  readonly #retries = this.#counter('consort_retries_total', 'Attempts made again, by reason.', [
-    'model',
-    'reason',
-  ]);
-  readonly #withheld = this.#counter(
-    'consort_retries_withheld_total',
-    'Attempts that were not made again because the budget of retries was used up.',
-    ['model'],
-  );
-  readonly #hedges = this.#counter(
-    'consort_hedges_total',
-    'Calls that were made a second time because the first said nothing, and whether the second was heard.',
-    ['model', 'won'],
-  );
-  readonly #circuits = this.#counter(
-    'consort_circuit_transitions_total',
-    'Changes of the breaker of an endpoint, by the new state.',
-    ['model', 'endpoint', 'state'],
-  );
   readonly #shadow = this.#counter('consort_shadow_prompts_total', 'Prompts sampled for shadow evaluation.', [
     'system',
     'result',
@@ -181,21 +162,6 @@ export class Metrics {
     );
   }
 
-  watchCircuits({ circuits }: { readonly circuits: () => readonly Circuit[] }): void {
-    const gauge = new Gauge({
-      name: 'consort_circuit_state',
-      help: '1 for the state in which the breaker of an endpoint is: closed, open (it is not asked) or half_open.',
-      labelNames: ['model', 'endpoint', 'state'],
-      registers: [],
-      collect() {
-        for (const { model, endpoint, state: current } of circuits()) {
-          for (const state of CIRCUIT_STATES) this.set({ model, endpoint, state }, state === current ? 1 : 0);
-        }
-      },
-    });
-    this.registry.registerMetric(gauge);
-  }
-
   watchLimits(limits: { readonly unsettled: number }): void {
     this.#collected(
       'consort_limits_unsettled',
@@ -209,8 +175,9 @@ export class Metrics {
     // Runs in the background cost calls and tokens, but nobody has requested them.
     if (plan.parent === undefined) this.#observeRequest(outcome);
     for (const call of outcome.calls) {
-      this.#byCall(call.member, call.purpose, call.status).add(1);
-      const model = this.#byModel(call.member);
+      this.#byCall(call.member, call.purpose, call.standIn === undefined ? call.status : 'failed').add(1);
+      if (call.standIn !== undefined) this.#byCall(call.standIn, call.purpose, call.status).add(1);
+      const model = this.#byModel(call.standIn ?? call.member);
       if (call.reused) {
         model.reused.add(1);
         continue;
@@ -236,18 +203,6 @@ export class Metrics {
   }
   turned(result: string): void {
     this.#turns.labels({ result }).inc();
-  }
-  retried(model: string, reason: string): void {
-    this.#retries.labels({ model, reason }).inc();
-  }
-  retryWithheld(model: string): void {
-    this.#withheld.labels({ model }).inc();
-  }
-  hedged(model: string, hasWon: boolean): void {
-    this.#hedges.labels({ model, won: String(hasWon) }).inc();
-  }
-  circuitTurned({ model, endpoint, state }: Circuit): void {
-    this.#circuits.labels({ model, endpoint, state }).inc();
   }
   shadowed(system: string, result: string): void {
     this.#shadow.labels({ system, result }).inc();

@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { checkDocument } from '../../src/config/check.ts';
 import { known } from '../../src/cli/known.ts';
 import { clock, newId } from '../../src/cli/natives.ts';
-import { openSystem } from '../../src/cli/system.ts';
+import { countedBy, openSystem } from '../../src/cli/system.ts';
 import type { Estimate } from '../../src/contract/estimate.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Reward } from '../../src/contract/reward.ts';
@@ -81,12 +81,9 @@ export async function startGateway(
       limits.spent(outcome);
       for (const wake of waiting) wake();
     },
-    onRetry: (alias, code) => metrics.retried(alias, code),
-    onRetryWithheld: (alias) => metrics.retryWithheld(alias),
-    onHedge: (alias, hasWon) => metrics.hedged(alias, hasWon),
-    onCircuit: (circuit) => metrics.circuitTurned(circuit),
+    ...countedBy(metrics),
   });
-  metrics.watchCircuits(system);
+  metrics.upstreams.watchCircuits(system);
   const catalog = () => system.catalog;
   const find = (id: string) => outcomes.find((outcome) => outcome.id === id);
   const gateway = { isFull: false };

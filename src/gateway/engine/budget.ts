@@ -1,8 +1,8 @@
 /** Decorator: refuses a call that the run can no longer pay for. Counts calls before they start, money after. */
-import type { Send } from '../../contract/call.ts';
+import type { Answer, Send } from '../../contract/call.ts';
 import { ConsortError } from '../../contract/errors.ts';
 import type { Budget } from '../../contract/plan.ts';
-import { costMicros } from './record.ts';
+import { costOf } from './record.ts';
 
 /** What one run has used of its budget. */
 export class Purse {
@@ -35,18 +35,11 @@ export class Purse {
 export function budget(purse: Purse): (next: Send) => Send {
   return (next) => async (exchange) => {
     purse.reserve();
-    const { price } = exchange.call.member;
-    let usage = exchange.note.lostUsage;
+    let answer: Answer | undefined;
     try {
-      const answer = await next(exchange);
-      const lost = exchange.note.lostUsage;
-      usage = {
-        inputTokens: lost.inputTokens + answer.usage.inputTokens,
-        outputTokens: lost.outputTokens + answer.usage.outputTokens,
-      };
-      return answer;
+      return (answer = await next(exchange));
     } finally {
-      if (!exchange.note.reused) purse.spend(costMicros(usage, price));
+      purse.spend(costOf(exchange, answer));
     }
   };
 }

@@ -5,7 +5,7 @@
 import type { Call, Send } from '../../contract/call.ts';
 import { ConsortError } from '../../contract/errors.ts';
 
-function hasImage({ messages }: Call): boolean {
+export function hasImage({ messages }: Call): boolean {
   return messages.some(
     ({ content }) => Array.isArray(content) && content.some(({ type }) => type === 'image_url'),
   );

@@ -27,7 +27,7 @@ function statusOf(error: ConsortError | undefined): OutcomeStatus {
 
 /**
  * The mask of those who answered at least once, and who failed, with the reason of the last failure. Whoever was
- * stopped because its answer was not needed did not fail. Merged weights answer or fail for all of them.
+ * stopped because its answer was not needed did not fail; whom another model stood in for did. Merged weights answer or fail for all of them.
  */
 function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number; absences: AbsenceRecord[] } {
   const position = bitsOf(plan.mask);
@@ -36,12 +36,15 @@ function presence(plan: Plan, calls: readonly CallRecord[]): { realised: number;
   for (const [index, member] of plan.members.entries()) {
     const { alias } = plan.merged ?? member;
     const own = calls.filter((call) => call.member === alias);
-    if (own.some((call) => call.status === 'ok')) realised += 2 ** (position[index] ?? 0);
+    if (own.some(({ status, standIn }) => status === 'ok' && standIn === undefined))
+      realised += 2 ** (position[index] ?? 0);
     const failed = own.findLast(
-      ({ status, errorCode }) => status !== 'ok' && errorCode !== 'call_not_needed',
+      ({ status, errorCode, standIn }) =>
+        standIn !== undefined || (status !== 'ok' && errorCode !== 'call_not_needed'),
     );
-    if (failed)
-      absences.push({ member: member.alias, status: failed.status, code: failed.errorCode ?? 'internal' });
+    if (!failed) continue;
+    const status = failed.standIn === undefined ? failed.status : 'failed';
+    absences.push({ member: member.alias, status, code: failed.errorCode ?? 'internal' });
   }
   return { realised, absences };
 }

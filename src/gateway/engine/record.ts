@@ -1,5 +1,5 @@
 /** Decorator: one CallRecord for each call, however it ends. Outermost, so that it sees what the protocol sees. */
-import type { Answer, Exchange, Send } from '../../contract/call.ts';
+import type { Answer, CallNote, Exchange, Send } from '../../contract/call.ts';
 import type { Clock } from '../../contract/capabilities.ts';
 import type { Usage } from '../../contract/chat.ts';
 import type { CallRecord } from '../../contract/outcome.ts';
@@ -10,6 +10,23 @@ import { absenceOf } from './reply.ts';
 /** Cost in micro-USD; prices are micro-USD per million tokens, rounded up so that a sum is never too low. */
 export function costMicros(usage: Usage, price: Price): number {
   return Math.ceil((usage.inputTokens * price.inputMicros + usage.outputTokens * price.outputMicros) / 1e6);
+}
+
+/** What a call has cost: what was lost at the member's price, the answer at the price of whoever gave it. */
+export function costOf({ call, note }: Exchange, answer: Answer | undefined): number {
+  if (note.reused) return 0;
+  const { price } = call.member;
+  if (note.standIn && answer) {
+    return costMicros(note.lostUsage, price) + costMicros(answer.usage, note.standIn.member.price);
+  }
+  return costMicros(usageOf(note, answer), price);
+}
+
+function usageOf({ lostUsage }: CallNote, answer: Answer | undefined): Usage {
+  return {
+    inputTokens: lostUsage.inputTokens + (answer?.usage.inputTokens ?? 0),
+    outputTokens: lostUsage.outputTokens + (answer?.usage.outputTokens ?? 0),
+  };
 }
 
 /** The calls of one run, in the order in which they ended. */
@@ -59,14 +76,12 @@ export function record(book: CallBook): (next: Send) => Send {
 }
 
 function entryOf(
-  { call, note }: Exchange,
+  exchange: Exchange,
   answer: Answer | undefined,
   absence: ReturnType<typeof absenceOf> | undefined,
 ): Omit<CallRecord, 'startMs' | 'firstPartMs' | 'endMs'> {
-  const usage = {
-    inputTokens: note.lostUsage.inputTokens + (answer?.usage.inputTokens ?? 0),
-    outputTokens: note.lostUsage.outputTokens + (answer?.usage.outputTokens ?? 0),
-  };
+  const { call, note } = exchange;
+  const { standIn } = note;
   const endpoint = note.endpoint ?? note.asked?.at(-1);
   return {
     slot: call.slot,
@@ -77,11 +92,12 @@ function entryOf(
     sample: call.sample,
     status: absence ? absence.status : 'ok',
     ...(absence && { errorCode: absence.error.code }),
+    ...(standIn && answer && { standIn: standIn.member.alias, errorCode: standIn.code }),
     ...(answer && { finishReason: answer.finishReason }),
     attempts: note.attempts,
     reused: note.reused,
     ...(endpoint !== undefined && { endpoint }),
-    usage,
-    costMicros: note.reused ? 0 : costMicros(usage, call.member.price),
+    usage: usageOf(note, answer),
+    costMicros: costOf(exchange, answer),
   };
 }

@@ -33,8 +33,8 @@ export interface RetryOptions {
   readonly onWithheld: (alias: string) => void;
 }
 
-/** Whether another endpoint may do better: not if the request is at fault, but if a key, an account or a server is. */
-function mayDiffer({ code, retryable, status }: ConsortError): boolean {
+/** Whether another endpoint or model may do better: a key, an account or a server is at fault, not the request. */
+export function isOfUpstream({ code, retryable, status }: ConsortError): boolean {
   return code.startsWith('upstream_') && (retryable || status === 502);
 }
 
@@ -67,7 +67,7 @@ class Attempts {
       this.#options.onRetry(alias, error.code);
       return 0;
     }
-    const isElsewhere = mayDiffer(error) && this.#options.isElsewhere?.(call.member, note) === true;
+    const isElsewhere = isOfUpstream(error) && this.#options.isElsewhere?.(call.member, note) === true;
     const askedMs = error.retryAfterMs ?? 0;
     const isFinal = !error.retryable || askedMs > LONGEST_ASKED_MS || this.#made >= this.#retries.most;
     if (!isElsewhere && isFinal) return undefined;

@@ -25,6 +25,8 @@ export interface EngineParts {
   readonly protocols: readonly Protocol[];
   /** The decorated way to the upstreams: retry over send. */
   readonly send: Send;
+  /** Lets other models stand in, in live runs. */
+  readonly fallback?: (next: Send) => Send;
   readonly clock: Clock;
   readonly newId: NewId;
   /** Keys the marks and orders that must not be guessed. */
@@ -106,7 +108,11 @@ function openRun(parts: EngineParts, plan: Plan, task: Task, options: RunOptions
   const purse = new Purse(plan.budget);
   const trace = options.trace ? options.emit : undefined;
   const book: CallBook = { records: [], startedAt: clock.elapsed(), clock, ...(trace && { trace }) };
-  let send = budget(purse)(upright(task.passThrough !== undefined)(parts.send));
+  let send = upright(task.passThrough !== undefined)(parts.send);
+  // A measurement is of the coalition that was planned, and of nobody else.
+  const isLive = plan.design === 'live' && plan.parent === undefined && !options.share;
+  if (parts.fallback && isLive) send = parts.fallback(send);
+  send = budget(purse)(send);
   if (options.share) send = reuse(options.share, plan.replicate)(send);
   // What passes through is between the client and its model.
   if (!task.passThrough) send = legible(send);
