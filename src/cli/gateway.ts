@@ -9,7 +9,9 @@ import type { Store } from '../contract/store.ts';
 import type { Catalog } from '../gateway/catalog.ts';
 import { createAdmin } from '../gateway/admin.ts';
 import { Generations } from '../gateway/generations.ts';
+import { Admission } from '../gateway/limits/admission.ts';
 import { Limits } from '../gateway/limits/limits.ts';
+import { LoopDelay } from '../gateway/limits/loop-delay.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { watchReleases } from '../gateway/release-metrics.ts';
@@ -137,6 +139,19 @@ function openLimits({ auth, server }: Config, store: Store, metrics: Metrics, lo
   return limits;
 }
 
+function openAdmission({ server }: Config, metrics: Metrics, closing: Closing): Admission {
+  const delay = new LoopDelay(() => clock.elapsed());
+  closing.add(() => Promise.resolve(delay.close()));
+  metrics.watchLoop(delay);
+  return new Admission({
+    maxRuns: server.maxRuns,
+    maxLoopDelayMs: server.maxLoopDelayMs,
+    loopDelayMs: () => delay.ms,
+    random: () => Math.random(),
+    onShed: (reason) => metrics.shed(reason),
+  });
+}
+
 async function open(
   { config, notice }: Settings,
   environment: Environment,
@@ -176,6 +191,7 @@ async function open(
     store,
     turns: new ToolTurns({ store: store.turns, onTurn: (result) => metrics.turned(result) }),
     recorder: { append: spool.append.bind(spool), find: spool.find.bind(spool) },
+    admission: openAdmission(config, metrics, closing),
     limits,
     metrics,
     clock,

@@ -46,6 +46,17 @@ export const ServerConfig = Type.Object(
       minimum: 0,
       description: 'Time that running requests get at SIGTERM.',
     }),
+    maxRuns: Type.Integer({
+      default: 1_000,
+      minimum: 1,
+      description: 'Most runs under way in one process; beyond that requests are refused with 503.',
+    }),
+    maxLoopDelayMs: Type.Integer({
+      default: 500,
+      minimum: 1,
+      description:
+        'How late the event loop may be for two looks in a row before requests are refused with 503.',
+    }),
     inlinePlans: Type.Boolean({
       default: false,
       description: 'Whether clients may ask for consort/<protocol>:<alias>+<alias>.',

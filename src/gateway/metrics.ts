@@ -119,6 +119,11 @@ export class Metrics {
     'consort_limits_alone',
     '1 while limits of keys are counted by this process alone, as the store does not answer.',
   );
+  readonly #shed = this.#counter(
+    'consort_requests_shed_total',
+    'Requests refused because the process had enough to do: too many runs, or an event loop that was late.',
+    ['reason'],
+  );
   readonly #feedback = this.#counter('consort_feedback_total', 'Feedback received.', ['result']);
   readonly #dropped = this.#counter('consort_ledger_dropped_total', 'Outcomes lost, by reason.', ['reason']);
   readonly #inFlight = this.#gauge('consort_requests_in_flight', 'Plans running now.');
@@ -145,6 +150,7 @@ export class Metrics {
   constructor(version: string) {
     watchProcess(this.registry, 'gateway', version);
     // Known from the start, so that the first loss is an increase.
+    for (const reason of ['runs', 'loop']) this.#shed.labels({ reason }).inc(0);
     for (const reason of ['full', 'disk', 'refused', 'closed']) this.#dropped.labels({ reason }).inc(0);
   }
 
@@ -167,6 +173,14 @@ export class Metrics {
       'consort_limits_unsettled',
       'Totals of keys that wait to be told to the store.',
       () => limits.unsettled,
+    );
+  }
+
+  watchLoop(delay: { readonly ms: number }): void {
+    this.#collected(
+      'consort_event_loop_delay_seconds',
+      'How late the event loop was at the last two looks, the lesser of both.',
+      () => delay.ms / 1000,
     );
   }
 
@@ -212,6 +226,9 @@ export class Metrics {
   }
   limitsAlone(isAlone: boolean): void {
     this.#limitsAlone.set(isAlone ? 1 : 0);
+  }
+  shed(reason: 'runs' | 'loop'): void {
+    this.#shed.labels({ reason }).inc();
   }
   feedback(result: 'accepted' | 'unknown'): void {
     this.#feedback.labels({ result }).inc();

@@ -5,6 +5,7 @@ import type { Config } from '../contract/config.ts';
 import type { Outcome } from '../contract/outcome.ts';
 import type { Estimates, Ledger, LedgerEntry, Releases } from '../contract/store.ts';
 import type { Catalog } from './catalog.ts';
+import type { Admission } from './limits/admission.ts';
 import type { Limits } from './limits/limits.ts';
 import type { Metrics } from './metrics.ts';
 import type { Resolve } from './resolve.ts';
@@ -34,6 +35,7 @@ export interface GatewayParts {
   readonly store: Shelf;
   readonly recorder: Recorder;
   readonly turns: Pick<ToolTurns, 'recall' | 'keep'>;
+  readonly admission: Admission;
   readonly limits: Limits;
   readonly metrics: Metrics;
   readonly clock: Clock;

@@ -9,6 +9,7 @@ import {
   type FastifyRequest,
 } from 'fastify';
 import { ConsortError } from '../contract/errors.ts';
+import { admission } from './plugins/admission.ts';
 import { auth } from './plugins/auth.ts';
 import { errors } from './plugins/errors.ts';
 import { json } from './plugins/json.ts';
@@ -47,6 +48,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
     frameworkErrors: unreadable,
   });
   await app.register(errors, { metrics: parts.metrics, maxBodyBytes: server.maxBodyBytes });
+  await app.register(admission, parts);
   await app.register(json);
   await app.register(validation);
   await app.register(auth, authConfig);

@@ -10,8 +10,10 @@ import type { Estimate } from '../../src/contract/estimate.ts';
 import type { Outcome } from '../../src/contract/outcome.ts';
 import type { Reward } from '../../src/contract/reward.ts';
 import type { Turns } from '../../src/contract/store.ts';
+import { Admission } from '../../src/gateway/limits/admission.ts';
 import { Limits, type Totals } from '../../src/gateway/limits/limits.ts';
 import { LocalTotals } from '../../src/gateway/limits/local.ts';
+import { LoopDelay } from '../../src/gateway/limits/loop-delay.ts';
 import { Metrics } from '../../src/gateway/metrics.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
 import { createResolver } from '../../src/gateway/resolve.ts';
@@ -84,6 +86,7 @@ export async function startGateway(
     ...countedBy(metrics),
   });
   metrics.upstreams.watchCircuits(system);
+  const delay = new LoopDelay(() => clock.elapsed());
   const catalog = () => system.catalog;
   const find = (id: string) => outcomes.find((outcome) => outcome.id === id);
   const gateway = { isFull: false };
@@ -120,6 +123,13 @@ export async function startGateway(
       },
       find: (id) => Promise.resolve(find(id)),
     },
+    admission: new Admission({
+      maxRuns: config.server.maxRuns,
+      maxLoopDelayMs: config.server.maxLoopDelayMs,
+      loopDelayMs: () => delay.ms,
+      random: () => 0.5,
+      onShed: (reason) => metrics.shed(reason),
+    }),
     limits,
     metrics,
     clock,
@@ -132,6 +142,7 @@ export async function startGateway(
     app.server.closeAllConnections();
     await app.close();
     await system.close();
+    delay.close();
   });
   return Object.assign(gateway, {
     url,

@@ -17,6 +17,7 @@ export function ownMetrics(): { name: string; type: string; labels: string[]; he
   void new ScorerMetrics(metrics.registry);
   void new LearnerMetrics(metrics.registry);
   metrics.watchSpool({ counters: { pending: 0, bytes: 0, replayed: 0 } });
+  metrics.watchLoop({ ms: 0 });
   metrics.upstreams.watchCircuits({ circuits: () => [] });
   watchReleases(metrics.registry, { isStale: false, versions: new Map() });
   return metrics.registry

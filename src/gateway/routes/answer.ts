@@ -39,6 +39,7 @@ export async function answer(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { stream } = wanted;
+  const leave = parts.admission.enter(wanted.resolved.plans.length);
   const control = new AbortController();
   if (reply.raw.destroyed) control.abort();
   reply.raw.once('close', () => {
@@ -49,6 +50,7 @@ export async function answer(
     if (stream) await streamed(parts, wanted, request, reply, control.signal);
     else await whole(parts, wanted, request, reply, control.signal);
   } finally {
+    leave();
     parts.metrics.ended(stream);
   }
   return reply;
