@@ -12,7 +12,7 @@ mkdir -p "$work"
 "$node" "$recipe/../render-prompts.ts" "$work/prompts.jsonl"
 "$node" "$recipe/../render-prompts.ts" "$work/protocols.jsonl" --protocols
 "$python" "$recipe/tokenizer.py" "$work/prompts.jsonl" "$work/tokenizer"
-"$python" -u "$recipe/train.py" "$work/prompts.jsonl" "$work/tokenizer" "$work/hf" tiny-base tiny-reader tiny-policy tiny-dot tiny-eve
+"$python" -u "$recipe/train.py" "$work/prompts.jsonl" "$work/tokenizer" "$work/hf"
 "$python" -u "$recipe/train.py" "$work/protocols.jsonl" "$work/tokenizer" "$work/hf" tiny-ada tiny-bo tiny-cy
 "$python" "$recipe/publish.py" "$work/hf" "$models"
 "$python" "$recipe/check.py" "$work/prompts.jsonl" "$work/hf" "$node"

@@ -31,12 +31,19 @@ def expert(steps, seed, mix, lead="", rate=2e-3):
     return Member(steps, seed, mix, lead, base="tiny-base", solo_only=0.4, rate=rate)
 
 
-# In the order of training: tiny-base has learned to read peers and no kind, and the experts start from it.
+def practised(stage, steps):
+    """The same member after it has read the prompts of all protocols, too."""
+    first = MEMBERS[stage]
+    return Member(steps, first.seed, first.mix, first.lead, base=stage, rate=1.5e-3)
+
+
+# In the order of training: tiny-base has learned to read peers and no kind, and the experts start from it. What is
+# trained here learns from the prompts of fuse and debate.
 MEMBERS = {
     "tiny-base": Member(steps=1800, seed=31),
-    "tiny-ada": expert(steps=1300, seed=11, lead="Sure. ", mix={"add": 3, "max": 1}),
-    "tiny-bo": expert(steps=900, seed=12, lead="Okay. ", mix={"reverse": 1, "max": 1}),
-    "tiny-cy": expert(steps=1300, seed=13, lead="Hm. ", mix={"mod": 3, "reverse": 1}),
+    "first-ada": expert(steps=1300, seed=11, lead="Sure. ", mix={"add": 3, "max": 1}),
+    "first-bo": expert(steps=900, seed=12, lead="Okay. ", mix={"reverse": 1, "max": 1}),
+    "first-cy": expert(steps=1300, seed=13, lead="Hm. ", mix={"mod": 3, "reverse": 1}),
     # The policy's first stage: it learns to copy.
     "tiny-reader": Member(
         steps=2000,
@@ -58,5 +65,13 @@ MEMBERS = {
     "tiny-eve": expert(steps=700, seed=33, mix={"mod": 3, "max": 1}),
 }
 
+# Trained after those, from the prompts of all protocols whose members speak in words.
+PRACTISED = {
+    "tiny-ada": practised("first-ada", steps=2400),
+    "tiny-bo": practised("first-bo", steps=1800),
+    "tiny-cy": practised("first-cy", steps=2400),
+}
+MEMBERS |= PRACTISED
+
 # Trained on the way to another, and not kept.
-STAGES = ["tiny-reader"]
+STAGES = ["tiny-reader", "first-ada", "first-bo", "first-cy"]

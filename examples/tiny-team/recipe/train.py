@@ -1,6 +1,7 @@
 """Trains members: python train.py PROMPTS.jsonl TOKENIZER_DIRECTORY OUTPUT_DIRECTORY [NAME ...].
 
-Each becomes OUTPUT_DIRECTORY/NAME, a directory that Hugging Face's Auto classes load."""
+Each becomes OUTPUT_DIRECTORY/NAME, a directory that Hugging Face's Auto classes load. Without names it is all but those
+that practise the prompts of all protocols."""
 
 import math
 import random
@@ -14,7 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-from members import KINDS, MEMBERS
+from members import KINDS, MEMBERS, PRACTISED
 from prompts import read, render
 
 SOLO_BATCH = 64
@@ -140,5 +141,5 @@ if __name__ == "__main__":
     prompts, tokenizer_directory, output, *names = sys.argv[1:]
     shared = AutoTokenizer.from_pretrained(tokenizer_directory)
     shelf = shelve(read(prompts), shared)
-    for each in names or MEMBERS:
+    for each in names or [name for name in MEMBERS if name not in PRACTISED]:
         train(each, shelf, shared, Path(output))
