@@ -20,6 +20,7 @@ import { ScorerMetrics } from '../gateway/scorer-metrics.ts';
 import type { GatewayParts } from '../gateway/ports.ts';
 import { createServer, drain, listen } from '../gateway/server.ts';
 import { ToolTurns } from '../gateway/tool-turns.ts';
+import { UnderWay } from '../gateway/under-way.ts';
 import { verifiers } from '../scoring/rewards/index.ts';
 import { openStore } from '../store/index.ts';
 import { Spool } from '../store/spool.ts';
@@ -33,8 +34,8 @@ import { version } from './version.ts';
 export interface RunningGateway {
   readonly url: string;
   readonly adminUrl: string;
-  /** Lets running requests finish, then closes everything in reverse order. */
-  readonly close: () => Promise<void>;
+  /** Lets running requests finish, then closes everything in reverse order. Resolves to how many had to be ended. */
+  readonly close: () => Promise<number>;
 }
 
 /** What is not in the store by then is replayed at the next start. */
@@ -193,6 +194,7 @@ async function open(
     recorder: { append: spool.append.bind(spool), find: spool.find.bind(spool) },
     admission: openAdmission(config, metrics, closing),
     limits,
+    underWay: new UnderWay(),
     metrics,
     clock,
     newId,
@@ -204,13 +206,13 @@ async function open(
 
 /** The public and the admin server; ready once both listen. */
 async function openServers(parts: GatewayParts, closing: Closing): Promise<RunningGateway> {
-  const { metrics } = parts;
+  const { metrics, underWay, logger } = parts;
   const { server } = parts.config;
   const app = await createServer(parts);
   let isReady = false;
   const admin = createAdmin(metrics.registry, { ready: () => isReady, started: () => true });
   closing.add(() => admin.close());
-  closing.add(() => drain(app, server.drainSeconds * 1000));
+  closing.add(() => drain(app, server.drainSeconds * 1000, underWay));
   const adminUrl = await listen(admin, server.adminHost, server.adminPort);
   const url = await listen(app, server.host, server.port);
   isReady = true;
@@ -221,6 +223,9 @@ async function openServers(parts: GatewayParts, closing: Closing): Promise<Runni
       isReady = false;
       metrics.draining();
       await closing.run();
+      const { ended } = underWay;
+      if (ended > 0) logger.warn({ requests: ended }, 'requests were ended before their answer was complete');
+      return ended;
     },
   };
 }

@@ -57,7 +57,8 @@ export const serve: Command = {
       process.stdout.write(`${JSON.stringify({ url, adminUrl, notice: settings.notice })}\n`);
     else process.stdout.write(banner(settings, gateway));
     await untilSignal();
-    await gateway.close();
-    return 0;
+    const ended = await gateway.close();
+    // Whoever watches the process sees that somebody went without an answer.
+    return ended > 0 ? 1 : 0;
   },
 };

@@ -44,7 +44,7 @@ export const ServerConfig = Type.Object(
     drainSeconds: Type.Integer({
       default: 30,
       minimum: 0,
-      description: 'Time that running requests get at SIGTERM.',
+      description: 'Time that running requests get at SIGTERM; then streams end with an error event.',
     }),
     maxRuns: Type.Integer({
       default: 1_000,

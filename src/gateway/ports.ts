@@ -10,6 +10,7 @@ import type { Limits } from './limits/limits.ts';
 import type { Metrics } from './metrics.ts';
 import type { Resolve } from './resolve.ts';
 import type { ToolTurns } from './tool-turns.ts';
+import type { UnderWay } from './under-way.ts';
 
 /** Where entries wait until the ledger has them. */
 export interface Recorder {
@@ -37,6 +38,7 @@ export interface GatewayParts {
   readonly turns: Pick<ToolTurns, 'recall' | 'keep'>;
   readonly admission: Admission;
   readonly limits: Limits;
+  readonly underWay: UnderWay;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly newId: NewId;

@@ -22,6 +22,7 @@ import { embeddings } from './routes/embeddings.ts';
 import { models } from './routes/models.ts';
 import { records } from './routes/records.ts';
 import { releases } from './routes/releases.ts';
+import type { UnderWay } from './under-way.ts';
 
 /** What the router cannot read reaches no handler of ours: a path that is not percent-encoded UTF-8. */
 function unreadable({ message }: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
@@ -81,9 +82,21 @@ export async function listen(app: FastifyInstance, host: string, port: number): 
   return `http://${name === '0.0.0.0' ? '127.0.0.1' : name}:${address.port}`;
 }
 
-/** Takes no new connection, lets running requests finish for at most `graceMs`, then cuts what is left. */
-export async function drain(app: FastifyInstance, graceMs: number): Promise<void> {
-  const cut = setTimeout(() => app.server.closeAllConnections(), graceMs);
+/** A connection that falls idle while the server closes is let go after this at most. */
+const LOOK_MS = 200;
+/** How long a client may take to read its last words. */
+const LAST_WORDS_MS = 5_000;
+
+/**
+ * Takes no new connection and lets running requests finish. Those that have not after `graceMs` are told so: a stream by an
+ * error event and its end mark.
+ */
+export async function drain(app: FastifyInstance, graceMs: number, underWay?: UnderWay): Promise<void> {
+  const idle = setInterval(() => app.server.closeIdleConnections(), LOOK_MS);
+  const end = setTimeout(() => underWay?.end(), graceMs);
+  const cut = setTimeout(() => app.server.closeAllConnections(), graceMs + LAST_WORDS_MS);
   await app.close();
+  clearInterval(idle);
+  clearTimeout(end);
   clearTimeout(cut);
 }

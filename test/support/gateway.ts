@@ -19,6 +19,7 @@ import { protocols } from '../../src/gateway/protocols/index.ts';
 import { createResolver } from '../../src/gateway/resolve.ts';
 import { createServer, listen } from '../../src/gateway/server.ts';
 import { ToolTurns } from '../../src/gateway/tool-turns.ts';
+import { UnderWay } from '../../src/gateway/under-way.ts';
 import { verifiers } from '../../src/scoring/rewards/index.ts';
 
 export interface TestGateway {
@@ -131,6 +132,7 @@ export async function startGateway(
       onShed: (reason) => metrics.shed(reason),
     }),
     limits,
+    underWay: new UnderWay(),
     metrics,
     clock,
     newId,

@@ -13,6 +13,8 @@ export interface Served {
   readonly url: string;
   readonly adminUrl: string;
   kill(signal: NodeJS.Signals): Promise<void>;
+  /** Resolves to the exit code; null when a signal killed it. */
+  readonly gone: Promise<number | null>;
 }
 
 export interface Ended {
@@ -40,21 +42,21 @@ export class Site {
   async serve(): Promise<Served> {
     const { child, line } = await this.#start('serve');
     const { url, adminUrl } = JSON.parse(line) as { url: string; adminUrl: string };
-    return { url, adminUrl, kill: (signal) => end(child, signal) };
+    return { url, adminUrl, kill: (signal) => end(child, signal), gone: goneOf(child) };
   }
 
   /** Starts `consort score`. */
   async score(): Promise<Omit<Served, 'url'>> {
     const { child, line } = await this.#start('score');
     const { adminUrl } = JSON.parse(line) as { adminUrl: string };
-    return { adminUrl, kill: (signal) => end(child, signal) };
+    return { adminUrl, kill: (signal) => end(child, signal), gone: goneOf(child) };
   }
 
   /** Starts `consort learn`. */
   async learn(): Promise<Omit<Served, 'url'>> {
     const { child, line } = await this.#start('learn');
     const { adminUrl } = JSON.parse(line) as { adminUrl: string };
-    return { adminUrl, kill: (signal) => end(child, signal) };
+    return { adminUrl, kill: (signal) => end(child, signal), gone: goneOf(child) };
   }
 
   /** Runs a command to its end; `kill` gives it a signal meanwhile. */
@@ -93,6 +95,11 @@ export class Site {
     for (const child of this.#running) child.kill('SIGKILL');
     rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+async function goneOf(child: ChildProcess): Promise<number | null> {
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code;
 }
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

@@ -21,7 +21,7 @@ export interface Ending {
 
 function statusOf(error: ConsortError | undefined): OutcomeStatus {
   if (!error) return 'ok';
-  if (error.code === 'client_gone') return 'cancelled';
+  if (error.code === 'client_gone' || error.code === 'shutting_down') return 'cancelled';
   return error.code === 'deadline' || error.status === 504 ? 'timeout' : 'failed';
 }
 

@@ -64,6 +64,7 @@ const STATUS: Partial<Record<ErrorCode, Absence['status']>> = {
   upstream_timeout: 'timeout',
   client_gone: 'cancelled',
   call_not_needed: 'cancelled',
+  shutting_down: 'cancelled',
   budget_spent: 'refused',
   images_unread: 'refused',
 };

@@ -32,7 +32,13 @@ export function callKey(call: Call, replicate: number): string {
 }
 
 /** Failures of the run that asked first: another run that waits for the same answer has no part in them. */
-const OF_THE_RUN: readonly string[] = ['client_gone', 'call_not_needed', 'deadline', 'budget_spent'];
+const OF_THE_RUN: readonly string[] = [
+  'client_gone',
+  'call_not_needed',
+  'deadline',
+  'budget_spent',
+  'shutting_down',
+];
 
 export function reuse(shared: SharedCalls, replicate: number): (next: Send) => Send {
   return (next) => async (exchange) => {

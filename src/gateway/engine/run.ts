@@ -155,7 +155,10 @@ export function createRunSystem(parts: EngineParts): RunSystem {
     const startedAt = clock.now();
     const run = openRun(parts, plan, task, options);
     const { book, life, course, context } = run;
-    const leave = () => life.abort(new ConsortError('client_gone'));
+    const leave = () => {
+      const reason: unknown = options.signal.reason;
+      life.abort(ConsortError.is(reason) ? reason : new ConsortError('client_gone'));
+    };
     if (options.signal.aborted) leave();
     else options.signal.addEventListener('abort', leave, { once: true });
     const { deadlineMs } = plan.budget;

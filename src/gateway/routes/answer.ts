@@ -45,12 +45,14 @@ export async function answer(
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished) control.abort();
   });
+  parts.underWay.add(control);
   parts.metrics.began(stream);
   try {
     if (stream) await streamed(parts, wanted, request, reply, control.signal);
     else await whole(parts, wanted, request, reply, control.signal);
   } finally {
     leave();
+    parts.underWay.delete(control);
     parts.metrics.ended(stream);
   }
   return reply;
