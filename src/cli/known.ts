@@ -11,9 +11,9 @@ const protocolOf = ({ protocol }: SystemConfig) => protocols.find(({ name }) => 
 export const known: Known = {
   protocols: protocols.map(({ name }) => name),
   verifiers: verifiers.map(({ id }) => id),
-  checkOptions(system) {
+  checkOptions(system, members) {
     const protocol = protocolOf(system);
-    if (protocol) optionsFor(protocol, system.options);
+    if (protocol) optionsFor(protocol, system.options, members);
   },
   checkNeeds(system, models) {
     const protocol = protocolOf(system);

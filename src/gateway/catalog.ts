@@ -5,6 +5,7 @@ import type { Config, ModelConfig, PoolConfig, SystemConfig } from '../contract/
 import { ConsortError } from '../contract/errors.ts';
 import type { MergeMethod } from '../contract/merge.ts';
 import type { Member } from '../contract/plan.ts';
+import { strangerIn } from './protocols/member-options.ts';
 import type { Options, Protocol } from './protocols/protocol.ts';
 import { dialectOf } from './upstreams/fleet.ts';
 
@@ -67,12 +68,14 @@ export function memberOf(model: ModelConfig): Member {
 /**
  * The options of a protocol with defaults filled in.
  *
+ * @param aliases of the pool: then every member that the options name must be one of them
  * @throws `option_invalid` naming the option, the value and what is expected
  */
-export function optionsFor(protocol: Protocol, given: Options): Options {
+export function optionsFor(protocol: Protocol, given: Options, aliases?: readonly string[]): Options {
   const options: unknown = Value.Default(protocol.options, structuredClone(given));
   // Not compiled: a compiler run for each request with options would cost more than it saves.
   if (Value.Check(protocol.options, options)) {
+    if (aliases) checkNames(protocol, options, aliases);
     const problem = protocol.problem?.(options);
     if (!problem) return options;
     const { option, wrong } = problem;
@@ -87,6 +90,16 @@ export function optionsFor(protocol: Protocol, given: Options): Options {
   const wrong = `${value ?? 'it'} ${ruleOf(error)}; the options are ${known}`;
   throw new ConsortError('option_invalid', [name, protocol.name, wrong], {
     param: `consort.options.${name}`,
+  });
+}
+
+function checkNames(protocol: Protocol, options: unknown, aliases: readonly string[]): void {
+  const stranger = strangerIn(protocol.options, options, aliases);
+  if (!stranger) return;
+  const name = stranger.path.join('/');
+  const wrong = `${JSON.stringify(stranger.alias)} is no member of the pool, which has ${aliases.join(', ')}`;
+  throw new ConsortError('option_invalid', [name, protocol.name, wrong], {
+    param: `consort.options.${stranger.path[0] ?? ''}`,
   });
 }
 
@@ -143,7 +156,11 @@ export function makeSystem(
   { id, models, merged }: PoolParts,
 ): System {
   const members = models.map((model) => memberIn(traits.config, model));
-  const options = optionsFor(protocol, given);
+  const options = optionsFor(
+    protocol,
+    given,
+    members.map(({ alias }) => alias),
+  );
   const callable = [...models, ...(merged?.models ?? [])];
   return {
     ...traits,

@@ -177,7 +177,11 @@ function frameOf(parts: PlanParts, system: System, choices: PlanChoices): PlanFr
   const merged = mergedFor(system, mask);
   const team = teamOf({ members, ...(merged && { merged }) });
   const options = choices.options
-    ? optionsFor(system.protocol, { ...system.options, ...choices.options })
+    ? optionsFor(
+        system.protocol,
+        { ...system.options, ...choices.options },
+        system.pool.members.map(({ alias }) => alias),
+      )
     : system.options;
   checkNeeds(system.protocol, options, team);
   const budget = budgetOf(system, choices.budget, parts.maxStreamMs);

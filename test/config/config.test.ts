@@ -136,6 +136,13 @@ t.test('every kind of problem names its place, what stands there and a remedy', 
       /no model zoe/,
       /ada, bob/,
     ],
+    [
+      'an option that names nobody',
+      team({}, { protocol: 'cascade', options: { thresholds: { adda: 0.7 } } }),
+      'systems.talk.options',
+      /thresholds\/adda.*"adda" is no member of the pool, which has ada, bob/,
+      /docs\/protocols/,
+    ],
     ['no such pool', team({}, { pool: 'trio' }), 'systems.talk.pool', /no pool trio/, /pair/],
     [
       'no such protocol',

@@ -13,6 +13,7 @@
  */
 import Type, { type Static } from 'typebox';
 import { askAll } from './ask-all.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { defineProtocol } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -34,10 +35,9 @@ const AggregateOptions = Type.Object(
       default: 1,
       description: 'Solutions asked of each member.',
     }),
-    aggregators: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the aggregator’s role; then the pool’s order.',
-    }),
+    aggregators: aliasList(
+      'Aliases in order of preference for the aggregator’s role; then the pool’s order.',
+    ),
   },
   { additionalProperties: false },
 );

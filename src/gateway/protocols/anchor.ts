@@ -25,6 +25,7 @@ import { askInto, Round, speak, wholeAnswer, type Contribution } from './ask-all
 import { mostAgreeing, voteOf, winner } from './ballot.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
 import { choose, labelCall } from './label-step.ts';
+import { aliasList, byAlias } from './member-options.ts';
 import { hasSpoken, peersBlock, shuffled, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -40,10 +41,7 @@ const Probability = Type.Number({ minimum: 0, maximum: 1 });
 
 const AnchorOptions = Type.Object(
   {
-    anchors: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the anchor’s role; then the pool’s order.',
-    }),
+    anchors: aliasList('Aliases in order of preference for the anchor’s role; then the pool’s order.'),
     anchorSamples: Type.Integer({
       minimum: 1,
       maximum: 64,
@@ -52,8 +50,7 @@ const AnchorOptions = Type.Object(
         'Answers asked of the anchor. With one, its log-probabilities tell how sure it was; with more, the share of ' +
         'them that agree.',
     }),
-    rates: Type.Record(
-      Type.String(),
+    rates: byAlias(
       Type.Object({ rescue: Probability, damage: Probability }, { additionalProperties: false }),
       {
         default: {},

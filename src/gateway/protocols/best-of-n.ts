@@ -19,6 +19,7 @@ import type { Task } from '../../contract/task.ts';
 import { askAll, wholeAnswer, type Round } from './ask-all.ts';
 import { candidatesOf, mostSaid, type Candidate } from './candidates.ts';
 import { choose, labelCall, type Decision } from './label-step.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { peersBlock, shuffled, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
@@ -42,10 +43,7 @@ const BestOfNOptions = Type.Object(
       default: 'choose',
       description: 'choose: the judge names the best of all. grade: it grades each alone.',
     }),
-    judges: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the judge’s role; then the pool’s order.',
-    }),
+    judges: aliasList('Aliases in order of preference for the judge’s role; then the pool’s order.'),
   },
   { additionalProperties: false },
 );

@@ -20,6 +20,7 @@ import { askAll, callOf, Round, wholeAnswer, type Contribution } from './ask-all
 import { mostVoted } from './ballot.ts';
 import { ACTIONS, boardPrompt, type Action, type Entry } from './board.ts';
 import { chooseAll, labelCall, readLabel } from './label-step.ts';
+import { aliasList } from './member-options.ts';
 import { peersBlock, shuffled, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -55,11 +56,9 @@ const BlackboardOptions = Type.Object(
       default: 1,
       description: 'Agents that must conclude in one iteration to end the work; never more than have acted.',
     }),
-    concluders: Type.Array(Type.String(), {
-      default: [],
-      description:
-        'Aliases in order of preference for who concludes when no agent did; then the pool’s order.',
-    }),
+    concluders: aliasList(
+      'Aliases in order of preference for who concludes when no agent did; then the pool’s order.',
+    ),
     ties: Type.Union([Type.Literal('priority'), Type.Literal('random')], {
       default: 'priority',
       description:

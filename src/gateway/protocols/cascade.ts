@@ -17,6 +17,7 @@ import type { Task } from '../../contract/task.ts';
 import { askInto, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
 import { choose, labelCall } from './label-step.ts';
+import { aliasList, byAlias } from './member-options.ts';
 import { hasSpoken, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -31,17 +32,14 @@ const THRESHOLD = 0.9;
 
 const CascadeOptions = Type.Object(
   {
-    order: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases from the weakest to the strongest; then the pool’s order reversed.',
-    }),
+    order: aliasList('Aliases from the weakest to the strongest; then the pool’s order reversed.'),
     mode: Type.Union([Type.Literal('logprob'), Type.Literal('ask')], {
       default: 'logprob',
       description:
         'logprob: an answer is kept when its tokens were likely enough; where an endpoint does not tell, or nothing ' +
         'is stated, the member is asked. ask: the member is always asked whether its answer should be kept.',
     }),
-    thresholds: Type.Record(Type.String(), Type.Number({ minimum: 0, maximum: 1 }), {
+    thresholds: byAlias(Type.Number({ minimum: 0, maximum: 1 }), {
       default: {},
       description:
         `By alias, the confidence from which an answer is kept: the mean over the stated answer’s tokens of the ` +

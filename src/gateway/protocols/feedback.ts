@@ -15,6 +15,7 @@ import Type, { type Static } from 'typebox';
 import type { Call } from '../../contract/call.ts';
 import type { Task } from '../../contract/task.ts';
 import { askAll, askInto, callOf, type Contribution, type Round } from './ask-all.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
@@ -54,10 +55,9 @@ const FeedbackOptions = Type.Object(
       default: 3,
       description: 'How many others criticise each answer; fewer where the coalition is smaller.',
     }),
-    summarisers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the summariser’s role; then the pool’s order.',
-    }),
+    summarisers: aliasList(
+      'Aliases in order of preference for the summariser’s role; then the pool’s order.',
+    ),
   },
   { additionalProperties: false },
 );

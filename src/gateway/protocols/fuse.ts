@@ -10,6 +10,7 @@
  */
 import Type, { type Static } from 'typebox';
 import { askAll } from './ask-all.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { defineProtocol } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -20,10 +21,7 @@ const FUSE = 'Now give the best final answer, in the form that the request asks 
 
 const FuseOptions = Type.Object(
   {
-    fusers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the fuser’s role; then the pool’s order.',
-    }),
+    fusers: aliasList('Aliases in order of preference for the fuser’s role; then the pool’s order.'),
     fuserDrafts: Type.Boolean({ default: true, description: 'Whether the fuser also writes a draft.' }),
   },
   { additionalProperties: false },

@@ -15,6 +15,7 @@ import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askInto, callOf, Round, speak, wholeAnswer, type Asking, type Contribution } from './ask-all.ts';
 import { winner } from './ballot.ts';
+import { aliasList } from './member-options.ts';
 import { peersBlock, spokenBy, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -35,10 +36,7 @@ const REFINE =
   'Then give the final answer, in the form that the request asks for.';
 
 const role = (name: string) =>
-  Type.Array(Type.String(), {
-    default: [],
-    description: `Aliases in order of preference for the ${name}’s role; then the pool’s order.`,
-  });
+  aliasList(`Aliases in order of preference for the ${name}’s role; then the pool’s order.`);
 
 const RefineOptions = Type.Object(
   {

@@ -15,6 +15,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, speak, speakersOf, type Contribution } from './ask-all.ts';
+import { aliasList } from './member-options.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -33,10 +34,7 @@ const ANSWER =
 
 const KnowledgeCardOptions = Type.Object(
   {
-    answerers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the answerer’s role; then the pool’s order.',
-    }),
+    answerers: aliasList('Aliases in order of preference for the answerer’s role; then the pool’s order.'),
     excludeAnswerer: Type.Boolean({
       default: false,
       description: 'Whether the answerer writes no passage itself.',

@@ -11,6 +11,7 @@
  * a mean of logarithms lets each forbid what it does not expect.
  */
 import Type, { type Static } from 'typebox';
+import { byAlias } from './member-options.ts';
 import { defineProtocol } from './protocol.ts';
 import { answerAlone } from './single.ts';
 import { MaxTokens, mixShape, Top } from './token-options.ts';
@@ -19,7 +20,7 @@ import { fusionOf } from './token-values.ts';
 
 const FusionOptions = Type.Object(
   {
-    weights: Type.Record(Type.String(), Type.Number({ exclusiveMinimum: 0 }), {
+    weights: byAlias(Type.Number({ exclusiveMinimum: 0 }), {
       default: {},
       description: 'How much each alias counts; 1 where none is given.',
     }),

@@ -15,6 +15,7 @@ import type { Part } from '../../contract/part.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { choose, labelCall } from './label-step.ts';
+import { aliasList } from './member-options.ts';
 import { peersBlock, shuffled, withUserText } from './peers.ts';
 import { Draft, wordsOf, type Piece } from './pieces.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
@@ -37,14 +38,8 @@ const MentorOptions = Type.Object(
       description: 'Probability of each word that the mentor is asked there.',
     }),
     patch: Type.Integer({ minimum: 1, maximum: 256, default: 16, description: 'Tokens of a piece.' }),
-    generators: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the generator’s role; then the pool’s order.',
-    }),
-    mentors: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the mentor’s role; then the pool’s order.',
-    }),
+    generators: aliasList('Aliases in order of preference for the generator’s role; then the pool’s order.'),
+    mentors: aliasList('Aliases in order of preference for the mentor’s role; then the pool’s order.'),
     maxTokens: MaxTokens,
   },
   { additionalProperties: false },

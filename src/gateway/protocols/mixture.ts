@@ -16,6 +16,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, type Contribution } from './ask-all.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
@@ -36,10 +37,9 @@ const MixtureOptions = Type.Object(
       default: 1,
       description: 'Layers of proposers before the aggregator.',
     }),
-    aggregators: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the aggregator’s role; then the pool’s order.',
-    }),
+    aggregators: aliasList(
+      'Aliases in order of preference for the aggregator’s role; then the pool’s order.',
+    ),
   },
   { additionalProperties: false },
 );

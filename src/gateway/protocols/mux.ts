@@ -14,6 +14,7 @@ import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askUntil, EarlyExit, wholeAnswer, type Contribution, type Settled } from './ask-all.ts';
 import { isDecided, mostAgreeing, winner } from './ballot.ts';
+import { byAlias } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 
@@ -30,7 +31,7 @@ const MuxOptions = Type.Object(
       default: 5,
       description: 'Answers asked of each member, at a temperature at which they can differ.',
     }),
-    calibration: Type.Record(Type.String(), Type.Array(Probability, { minItems: 1 }), {
+    calibration: byAlias(Type.Array(Probability, { minItems: 1 }), {
       default: {},
       description:
         'By alias, the probability that the member’s most common answer is right when 1, 2, … of its samples state ' +

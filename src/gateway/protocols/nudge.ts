@@ -13,6 +13,7 @@
  */
 import Type, { type Static } from 'typebox';
 import type { Part } from '../../contract/part.ts';
+import { aliasList } from './member-options.ts';
 import { Draft, wordsOf, type Piece } from './pieces.ts';
 import { defineProtocol } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -28,14 +29,8 @@ const NudgeOptions = Type.Object(
       description: 'Probability of its likeliest token below which the base is unsure.',
     }),
     chunk: Type.Integer({ minimum: 1, maximum: 256, default: 16, description: 'Tokens of a piece.' }),
-    bases: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the base’s role; then the pool’s order.',
-    }),
-    guides: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the guide’s role; then the pool’s order.',
-    }),
+    bases: aliasList('Aliases in order of preference for the base’s role; then the pool’s order.'),
+    guides: aliasList('Aliases in order of preference for the guide’s role; then the pool’s order.'),
     maxTokens: MaxTokens,
   },
   { additionalProperties: false },

@@ -19,6 +19,7 @@ import type { Task } from '../../contract/task.ts';
 import { askAll, isConstrained, wholeAnswer, type Contribution, type Round } from './ask-all.ts';
 import { candidatesOf, type Candidate } from './candidates.ts';
 import { labelCall, type Decision } from './label-step.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
@@ -47,14 +48,8 @@ const RankFuseOptions = Type.Object(
       default: 3,
       description: 'How many of the best answers the fuser reads.',
     }),
-    rankers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the ranker’s role; then the pool’s order.',
-    }),
-    fusers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the fuser’s role; then the pool’s order.',
-    }),
+    rankers: aliasList('Aliases in order of preference for the ranker’s role; then the pool’s order.'),
+    fusers: aliasList('Aliases in order of preference for the fuser’s role; then the pool’s order.'),
   },
   { additionalProperties: false },
 );

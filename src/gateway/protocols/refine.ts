@@ -13,6 +13,7 @@
  */
 import Type, { type Static } from 'typebox';
 import { askAll, askInto } from './ask-all.ts';
+import { aliasList } from './member-options.ts';
 import { openingCalls } from './opening.ts';
 import { defineProtocol } from './protocol.ts';
 import { revisionCall } from './revision.ts';
@@ -35,10 +36,9 @@ const RefineOptions = Type.Object(
       default: 2,
       description: 'Rounds, the first answers included.',
     }),
-    summarisers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the summariser’s role; then the pool’s order.',
-    }),
+    summarisers: aliasList(
+      'Aliases in order of preference for the summariser’s role; then the pool’s order.',
+    ),
   },
   { additionalProperties: false },
 );

@@ -17,6 +17,7 @@ import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askAll, callOf, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { voteOf } from './ballot.ts';
+import { MemberAlias } from './member-options.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -32,7 +33,7 @@ const CONTRIBUTE =
 
 const RelayOptions = Type.Object(
   {
-    order: Type.Union([Type.Literal('pool'), Type.Literal('seeded'), Type.Array(Type.String())], {
+    order: Type.Union([Type.Literal('pool'), Type.Literal('seeded'), Type.Array(MemberAlias)], {
       default: 'pool',
       description:
         'pool: the pool’s order. seeded: an order drawn by prompt. A list of aliases: these first, as listed, then ' +

@@ -16,6 +16,7 @@ import type { Task } from '../../contract/task.ts';
 import { mayCallTools, Round } from './ask-all.ts';
 import { choose, labelCall } from './label-step.ts';
 import { described, labelAt, listOf, ranked } from './listing.ts';
+import { aliasList } from './member-options.ts';
 import { withUserText } from './peers.ts';
 import { defineProtocol } from './protocol.ts';
 import { roleOrder } from './role-order.ts';
@@ -27,10 +28,7 @@ const QUESTION = 'Which of them is the likeliest to answer the request well?';
 
 const RouteOptions = Type.Object(
   {
-    routers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the router’s role; then the pool’s order.',
-    }),
+    routers: aliasList('Aliases in order of preference for the router’s role; then the pool’s order.'),
     showPrices: Type.Boolean({
       default: false,
       description: 'Whether the router sees each member’s price beside its description.',

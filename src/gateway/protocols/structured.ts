@@ -27,6 +27,7 @@ import {
   wholeAnswer,
   type Contribution,
 } from './ask-all.ts';
+import { MemberAlias, aliasList, byAlias } from './member-options.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { revisionCall } from './revision.ts';
 import { roleOrder } from './role-order.ts';
@@ -58,14 +59,11 @@ const StructuredOptions = Type.Object(
       },
     ),
     reads: Type.Optional(
-      Type.Record(Type.String(), Type.Array(Type.String()), {
+      byAlias(Type.Array(MemberAlias), {
         description: 'A graph of your own: whom each alias reads. Who is not named reads nobody.',
       }),
     ),
-    answerers: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the answerer’s role; then the pool’s order.',
-    }),
+    answerers: aliasList('Aliases in order of preference for the answerer’s role; then the pool’s order.'),
   },
   { additionalProperties: false },
 );

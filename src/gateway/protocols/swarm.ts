@@ -25,6 +25,7 @@ import {
   type Asking,
   type Contribution,
 } from './ask-all.ts';
+import { MemberAlias, byAlias } from './member-options.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 import { revisionCall } from './revision.ts';
@@ -39,7 +40,7 @@ const CONTINUE =
 
 const SwarmOptions = Type.Object(
   {
-    tree: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()]), {
+    tree: byAlias(Type.Union([MemberAlias, Type.Null()]), {
       default: {},
       description:
         'By alias, the alias that reads it, and null for the one that speaks; `consort fit` finds one. Who is not ' +

@@ -17,6 +17,7 @@ import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { choose, labelCall } from './label-step.ts';
 import { described, labelAt, listOf, ranked } from './listing.ts';
+import { aliasList } from './member-options.ts';
 import { peersBlock, withUserText } from './peers.ts';
 import { Draft } from './pieces.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
@@ -36,10 +37,7 @@ const QUESTION = 'Which of them is to write the next piece?';
 const SwitchOptions = Type.Object(
   {
     patch: Type.Integer({ minimum: 1, maximum: 512, default: 25, description: 'Tokens of a piece.' }),
-    selectors: Type.Array(Type.String(), {
-      default: [],
-      description: 'Aliases in order of preference for the selector’s role; then the pool’s order.',
-    }),
+    selectors: aliasList('Aliases in order of preference for the selector’s role; then the pool’s order.'),
     maxTokens: MaxTokens,
   },
   { additionalProperties: false },
