@@ -159,7 +159,7 @@ export const ModelConfig = Type.Object(
     connections: Type.Integer({
       default: 256,
       minimum: 1,
-      description: 'Most connections to this upstream.',
+      description: 'Most connections to each endpoint.',
     }),
     delays: Type.Boolean({
       default: true,

@@ -44,7 +44,8 @@ export const BreakerConfig = Type.Object(
       default: 5,
       minimum: 1,
       description:
-        'Failures in a row after which it is left alone; half of at least 20 calls in ten seconds do as well.',
+        'Failures in a row after which it is left alone, where three quarters of its calls within ten seconds failed; ' +
+        'such a share of 20 calls does as well, and four times as many failures in a row.',
     }),
     openMs: Type.Integer({
       default: 10_000,

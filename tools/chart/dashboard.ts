@@ -40,6 +40,15 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       queries: [[perSecond('consort_requests_rejected_total', 'code'), '{{code}}']],
     },
     {
+      title: 'Refused for load',
+      description: 'Refused because the process had enough to do, and how late its event loop was.',
+      unit: 'short',
+      queries: [
+        [perSecond('consort_requests_shed_total', 'reason'), '{{reason}}, a second'],
+        ['max(consort_event_loop_delay_seconds{$ns})', 'latest loop, seconds'],
+      ],
+    },
+    {
       title: 'Time to first token, p95',
       description: 'Until the first words for the client. A protocol that speaks last is slow by nature.',
       unit: 's',
@@ -81,6 +90,18 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       description: 'Attempts made again, by reason.',
       unit: 'reqps',
       queries: [[perSecond('consort_retries_total', 'model, reason'), '{{model}} {{reason}}']],
+    },
+    {
+      title: 'Left alone',
+      description:
+        'Endpoints that are not asked, because they failed, are over their limits or have no credit.',
+      unit: 'short',
+      queries: [
+        [
+          'sum by (model, endpoint) (consort_circuit_state{$ns, state="open"})',
+          '{{model}} at {{endpoint}}, pods',
+        ],
+      ],
     },
     {
       title: 'Call duration, p95',

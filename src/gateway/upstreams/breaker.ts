@@ -13,7 +13,7 @@ export const CIRCUIT_STATES: readonly CircuitState[] = ['closed', 'open', 'half_
 export type Verdict = 'alive' | 'failure' | 'busy' | 'broke' | 'nothing';
 
 export interface BreakerOptions {
-  /** Failures in a row that open it. */
+  /** Failures in a row that open it, where most calls of the time fail. */
   readonly failures: number;
   readonly openMs: number;
   /** Longest rest of a busy endpoint, and the rest of one without credit. */
@@ -23,9 +23,14 @@ export interface BreakerOptions {
   readonly onState: (state: CircuitState) => void;
 }
 
-/** Half of at least so many calls within the window open it, too: not every fault comes in a row. */
+/**
+ * A busy endpoint that fails now and then has runs of failures, too, and retries see to these: it is open only when most
+ * of its calls within the window failed, be it in a row or of many, or when the run is long for any traffic.
+ */
 const WINDOW_MS = 10_000;
 const WINDOW_CALLS = 20;
+const MOST = 0.75;
+const LONG_RUN = 4;
 /** How often a rest is doubled. */
 const MOST_DOUBLINGS = 3;
 /** Rest of a busy endpoint that does not say how long. */
@@ -136,8 +141,9 @@ export class Breaker {
     this.#failuresInRow++;
     this.#count(true);
     const { calls, failures } = this.#window;
-    const isHalf = calls >= WINDOW_CALLS && failures * 2 >= calls;
-    if (this.#failuresInRow >= this.#options.failures || isHalf) this.#open();
+    const inRow = this.#failuresInRow / this.#options.failures;
+    const areMost = failures >= MOST * calls && (inRow >= 1 || calls >= WINDOW_CALLS);
+    if (areMost || inRow >= LONG_RUN) this.#open();
   }
 
   #count(isFailure: boolean): void {
