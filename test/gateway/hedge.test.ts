@@ -48,9 +48,9 @@ const textOf = (text: string) =>
     .join('');
 
 t.test('who answers in time is asked once', async (t) => {
-  const { ada, ask, hedges } = await siteOf(t);
+  const { ada, ask, hedges } = await siteOf(t, { hedgeAfterMs: 1_000 });
   for (const isStream of [true, false]) {
-    ada.play(stream(ROLE, chunk({ content: 'Six' }), { pauseMs: 120 }, ...spoken('teen').steps), said('x'));
+    ada.play(stream(ROLE, chunk({ content: 'Six' }), { pauseMs: 1_200 }, ...spoken('teen').steps), said('x'));
     if (!isStream) ada.play(said('Sixteen'));
     t.equal((await ask(isStream)).status, 200);
     t.equal(ada.received.length, 1, 'a pause after the first word is no silence');
