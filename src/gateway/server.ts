@@ -94,7 +94,7 @@ const LAST_WORDS_MS = 5_000;
 export async function drain(app: FastifyInstance, graceMs: number, underWay?: UnderWay): Promise<void> {
   const idle = setInterval(() => app.server.closeIdleConnections(), LOOK_MS);
   const end = setTimeout(() => underWay?.end(), graceMs);
-  const cut = setTimeout(() => app.server.closeAllConnections(), graceMs + LAST_WORDS_MS);
+  const cut = setTimeout(() => app.server.closeAllConnections(), graceMs + (underWay ? LAST_WORDS_MS : 0));
   await app.close();
   clearInterval(idle);
   clearTimeout(end);

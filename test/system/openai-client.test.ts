@@ -74,7 +74,7 @@ t.test('the official client sees errors as its own', async (t) => {
   const openai = await client(t, false);
   const missing = openai.chat.completions.create({ model: 'consort/nobody', messages });
   await t.rejects(missing, { status: 404, code: 'model_not_found', param: 'model' });
-  const wrong = openai.chat.completions.create({ model: 'consort/vote', messages, n: 2 });
+  const wrong = openai.chat.completions.create({ model: 'consort/vote', messages, n: 17 });
   await t.rejects(wrong, { status: 400, code: 'not_supported', param: 'n' });
 });
 

@@ -245,6 +245,8 @@ function open(model: ModelConfig): Upstream {
     bodyTimeout: 0,
     // Shorter than servers keep theirs (5 s in Node and uvicorn), so that we rarely write to a closed one.
     keepAliveTimeout: 4_000,
+    // What a server hints may be more than the network between us keeps, which forgets without a word.
+    keepAliveMaxTimeout: 30_000,
     factory: (origin, options) => new Link(origin, options),
   });
   const base = url.pathname.replace(/\/$/, '');
