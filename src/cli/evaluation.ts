@@ -45,6 +45,8 @@ export function openForEvaluation(config: Config, secret: string | undefined): R
     delays: false,
     failures: false,
     fallbacks: [],
+    // As many as `retries` allows: nobody waits for an answer, and one that is lost is a hole in the measurement.
+    retryShare: 10,
     breaker: { ...model.breaker, enabled: false },
   }));
   return openSystem(
