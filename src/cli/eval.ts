@@ -2,36 +2,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConsortError } from '../contract/errors.ts';
-import type { TaskRow } from '../contract/task.ts';
 import { SYSTEM_PREFIX, type System } from '../gateway/catalog.ts';
-import { simRows, simTaskSet } from '../gateway/upstreams/sim/tasks.ts';
 import { designs } from '../scoring/designs/index.ts';
-import { verifiers } from '../scoring/rewards/index.ts';
-import { readTaskFile } from '../scoring/sweep/task-file.ts';
 import { integerFlag, numberFlag, requiredFlag, textFlag, type Command, type Flags } from './command.ts';
 import { evalText } from './eval-text.ts';
 import { openForEvaluation, runEvaluation, type Evaluation } from './evaluation.ts';
 import { loadSettings, systemNamed } from './settings.ts';
-import { Progress } from './terminal.ts';
-
-const DEFAULT_LIMIT = 200;
-
-function rowsOf(tasks: string, flags: Flags, seed: number): readonly TaskRow[] {
-  const limit = integerFlag(flags, 'limit', 1, 1_000_000);
-  const simulated = simTaskSet(tasks);
-  if (simulated) return simRows(simulated.kind, limit ?? DEFAULT_LIMIT, seed);
-  const rows = readTaskFile(tasks);
-  for (const { id, verifier } of rows) {
-    if (verifiers.some((known) => known.id === verifier)) continue;
-    const known = verifiers.map((one) => one.id).join(', ');
-    throw new ConsortError('tasks_invalid', [
-      tasks,
-      id,
-      `there is no verifier ${verifier}; use one of ${known}`,
-    ]);
-  }
-  return limit === undefined ? rows : rows.slice(0, limit);
-}
+import { rowsOf } from './task-rows.ts';
+import { interruptible, Progress } from './terminal.ts';
 
 function readEvaluation(flags: Flags, systems: ReadonlyMap<string, System>): Evaluation {
   const system = systemNamed(systems, requiredFlag(flags, 'system'), SYSTEM_PREFIX);
@@ -65,13 +43,6 @@ function writeReport(directory: string, json: unknown, text: string): void {
   mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, 'report.json'), `${JSON.stringify(json, null, 2)}\n`);
   writeFileSync(join(directory, 'report.txt'), text);
-}
-
-/** An AbortSignal that Ctrl-C sets off; a second Ctrl-C ends the process as usual. */
-function interruptible(): AbortSignal {
-  const control = new AbortController();
-  process.once('SIGINT', () => control.abort());
-  return control.signal;
 }
 
 export const evaluate: Command = {

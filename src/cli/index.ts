@@ -7,6 +7,7 @@ import { readFlags, type Command } from './command.ts';
 import { demo } from './demo.ts';
 import { evaluate } from './eval.ts';
 import { exportGroups } from './export.ts';
+import { fit } from './fit/index.ts';
 import { grade } from './grade.ts';
 import { keys } from './keys.ts';
 import { learn } from './learn.ts';
@@ -23,6 +24,7 @@ export const commands: readonly Command[] = [
   score,
   learn,
   evaluate,
+  fit,
   exportGroups,
   train,
   merge,

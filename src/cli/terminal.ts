@@ -54,3 +54,10 @@ export class Progress {
     if (this.#isShown) process.stderr.write('\r\u001B[K');
   }
 }
+
+/** An AbortSignal that Ctrl-C sets off; a second Ctrl-C ends the process as usual. */
+export function interruptible(): AbortSignal {
+  const control = new AbortController();
+  process.once('SIGINT', () => control.abort());
+  return control.signal;
+}

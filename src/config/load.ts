@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { ConsortError } from '../contract/errors.ts';
 import { checkDocument, type Checked, type Known } from './check.ts';
+import { withFitted } from './fitted.ts';
 import type { Problem } from './problem.ts';
 import { resolveReferences, type Environment } from './secrets.ts';
 
@@ -21,7 +22,9 @@ export function readConfig(file: string, environment: Environment, known: Known)
   }
   const { document, problems: faults } = readYaml(text, file);
   if (faults.length > 0) return { problems: faults };
-  const { value, problems, secrets } = resolveReferences(document, environment);
+  const { document: whole, problems: unfitted } = withFitted(document, file);
+  const { value, problems: unresolved, secrets } = resolveReferences(whole, environment);
+  const problems = [...unfitted, ...unresolved];
   const checked = checkDocument(value, known);
   // What could not be resolved is told once: what stands in its place is wrong only because of that.
   const told = new Set(problems.map(({ path }) => path));

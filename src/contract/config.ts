@@ -8,6 +8,7 @@ import { Alias } from './alias.ts';
 import { MergedConfig, mergeMethod, WeightsConfig } from './merge.ts';
 import { Capabilities, Provider } from './plan.ts';
 import { BreakerConfig, EndpointConfig, TimeoutsConfig } from './resilience-config.ts';
+import { ShadowConfig } from './shadow-config.ts';
 import { HostingConfig, TrainConfig, TrainerConfig } from './train-config.ts';
 
 const strict = { additionalProperties: false };
@@ -206,6 +207,13 @@ export const SystemConfig = Type.Object(
       default: {},
       description: 'The protocol’s options.',
     }),
+    optionsFile: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'A file of options that `consort fit` wrote, relative to the configuration; those above come before it.',
+      }),
+    ),
     budget: Type.Object(
       {
         calls: Type.Integer({ default: 32, minimum: 1, description: 'Most upstream calls of one request.' }),
@@ -237,42 +245,7 @@ export const SystemConfig = Type.Object(
         strict,
       ),
     ),
-    shadow: Type.Optional(
-      Type.Object(
-        {
-          fraction: Type.Number({
-            exclusiveMinimum: 0,
-            maximum: 1,
-            description: 'Share of live requests with a gold answer that is run again by other coalitions.',
-          }),
-          designs: Type.Object(
-            {
-              duel: Type.Number({
-                default: 0.5,
-                minimum: 0,
-                description: 'Weight of duels (centred Shapley).',
-              }),
-              'leave-one-out': Type.Number({
-                default: 0.5,
-                minimum: 0,
-                description: 'Weight of the team without one member.',
-              }),
-            },
-            section,
-          ),
-          usdPerDay: Type.Number({
-            minimum: 0,
-            description: 'Most that shadow runs of this system may cost a UTC day.',
-          }),
-          maxActive: Type.Integer({
-            default: 32,
-            minimum: 0,
-            description: 'Shadow work waits while more live requests than this are under way in the process.',
-          }),
-        },
-        strict,
-      ),
-    ),
+    shadow: Type.Optional(ShadowConfig),
     train: Type.Optional(TrainConfig),
     tools: Type.Union([Type.Literal('speaker'), Type.Array(Type.String(), { uniqueItems: true })], {
       default: 'speaker',

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { fitOptions, type OptionFitting } from '../../src/cli/fit/search.ts';
+import { fitOptions, type OptionFitting } from '../../src/cli/fit/options.ts';
 import { known } from '../../src/cli/known.ts';
 import { clock, newId } from '../../src/cli/natives.ts';
 import { catalogOf } from '../../src/cli/system.ts';
@@ -85,7 +85,7 @@ void t.test(
   async (t) => {
     const { found, tried, cast } = await fit('five', questions, telling);
     t.strictSame(found.options, { tree: planted });
-    t.strictSame(found.searched, { prompts: 12, best: 1, configured: 0 });
+    t.strictSame(found.fitted, { prompts: 12, best: 1, configured: 0 });
     t.match(found.measured, { first: { value: 1, n: 12 }, second: { value: 0 }, difference: { value: 1 } });
     t.ok(found.measured!.difference.interval[0] > 0.5);
     t.equal(found.tried, 120);
@@ -95,7 +95,7 @@ void t.test(
     );
     const { calls, reused } = found.spent;
     t.equal(calls, cast.seen.length);
-    t.equal(calls + reused, (120 * 12 + 2 * 12) * 5, 'five calls a run');
+    t.equal(calls + reused, (120 * 12 + 2 * 12) * 5 + 12 * 5 + 12, 'five calls a run, and members alone');
     t.ok(reused > calls, 'trees share what is the same in them');
     const again = await fit('five', questions, telling, { concurrency: 1 });
     t.strictSame(again.found, found, 'the same seed gives the same');
@@ -107,9 +107,9 @@ void t.test('where nothing is better the configured tree stays, written out for 
     evaluations: 5,
   });
   t.strictSame(found.options, { tree: { bob: null, ada: 'bob', cyd: 'bob' } });
-  t.strictSame(found.searched, { prompts: 12, best: 0, configured: 0 });
+  t.strictSame(found.fitted, { prompts: 12, best: 0, configured: 0 });
   t.equal(found.measured, undefined, 'there is nothing to compare it with');
-  t.ok(cast.seen.length <= 5 * 12 * 3);
+  t.ok(cast.seen.length <= 5 * 12 * 3 + 12 * 3 + 12 * 3 + 12);
 });
 
 void t.test('luck that wins the search wins nothing on the other half', async (t) => {
@@ -126,7 +126,7 @@ void t.test('luck that wins the search wins nothing on the other half', async (t
   const differences: number[] = [];
   for (let seed = 0; seed < 25; seed++) {
     const { found } = await fit('chain', rows, byChance, { seed, evaluations: 9 });
-    gains.push(found.searched.best - found.searched.configured);
+    gains.push(found.fitted.best! - found.fitted.configured!);
     differences.push(found.measured?.difference.value ?? 0);
   }
   const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -138,10 +138,10 @@ void t.test('luck that wins the search wins nothing on the other half', async (t
 void t.test('it says what cannot be searched, and ends when it is stopped', async (t) => {
   await t.rejects(fit('vote', questions, telling), {
     code: 'usage',
-    message: /vote has no options to search/,
+    message: /vote has no options that can be fitted/,
   });
   const together = questions.map((one) => ({ ...one, cluster: 'all' }));
-  await t.rejects(fit('five', together, telling), { code: 'usage', message: /two clusters/ });
+  await t.rejects(fit('five', together, telling), { code: 'usage', message: /20 clusters or more/ });
   const control = new AbortController();
   const reason = new Error('stopped');
   const stopping = fit('five', questions, telling, {

@@ -88,7 +88,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     instead: 'take a RunSystem (src/contract/capabilities.ts) as a parameter; src/cli builds it',
   },
   'src/gateway/protocols': {
-    sees: ['src/contract', 'src/scoring/rewards'],
+    sees: ['src/contract', 'src/scoring/rewards', 'src/scoring/statistics'],
     pure: true,
     instead: HANDED_IN,
   },

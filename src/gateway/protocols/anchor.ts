@@ -21,6 +21,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Usage } from '../../contract/chat.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
+import { ratesOf } from './anchor-rates.ts';
 import { askInto, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
 import { mostAgreeing, voteOf, winner } from './ballot.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
@@ -166,6 +167,16 @@ export const anchor = defineProtocol<AnchorOptions>({
   tools: false,
   reuse: 'D',
   symmetric: () => false,
+  fit: {
+    samples: () => 1,
+    fit(options, rows, aliases) {
+      const [first, ...partners] = roleOrder(
+        aliases.map((alias) => ({ alias })),
+        options.anchors,
+      ).map(({ alias }) => alias);
+      return { ...options, rates: first === undefined ? {} : ratesOf(rows, first, partners) };
+    },
+  },
   describe({ anchorSamples }, members) {
     if (members === 1) return { calls: 1, path: 1, widest: 1 };
     return { calls: anchorSamples + 2, path: 3, widest: anchorSamples };

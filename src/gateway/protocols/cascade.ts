@@ -15,6 +15,7 @@ import type { Call } from '../../contract/call.ts';
 import type { Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
 import { askInto, Round, speak, wholeAnswer, type Contribution } from './ask-all.ts';
+import { thresholdsOf } from './cascade-thresholds.ts';
 import { confidentCall, statedConfidence } from './confidence.ts';
 import { choose, labelCall } from './label-step.ts';
 import { aliasList, byAlias } from './member-options.ts';
@@ -85,6 +86,14 @@ export const cascade = defineProtocol<CascadeOptions>({
   tools: false,
   reuse: 'A',
   symmetric: () => false,
+  fit: {
+    samples: () => 1,
+    fit(options, rows, aliases) {
+      const team = aliases.map((alias) => ({ alias }));
+      const order = roleOrder(team.toReversed(), options.order).map(({ alias }) => alias);
+      return { ...options, thresholds: thresholdsOf(rows, order) };
+    },
+  },
   describe: (_options, members) => ({ calls: 2 * members - 1, path: 2 * members - 1, widest: 1 }),
   async *run(task, team, options, context) {
     const order = roleOrder(team.toReversed(), options.order);

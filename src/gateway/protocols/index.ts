@@ -8,6 +8,7 @@ import { debate } from './debate.ts';
 import { feedback } from './feedback.ts';
 import { fuse } from './fuse.ts';
 import { generateVerifyRefine } from './generate-verify-refine.ts';
+import { graphRoute } from './graph-route.ts';
 import { knowledgeCard } from './knowledge-card.ts';
 import { logitContrast } from './logit-contrast.ts';
 import { logitFusion } from './logit-fusion.ts';
@@ -24,6 +25,7 @@ import { single } from './single.ts';
 import { structured } from './structured.ts';
 import { swarm } from './swarm.ts';
 import { switching } from './switch.ts';
+import { trainedRoute } from './trained-route.ts';
 import { vote } from './vote.ts';
 
 export const protocols: readonly Protocol[] = [
@@ -32,6 +34,8 @@ export const protocols: readonly Protocol[] = [
   debate,
   fuse,
   route,
+  trainedRoute,
+  graphRoute,
   cascade,
   mux,
   anchor,

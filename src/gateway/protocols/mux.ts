@@ -15,6 +15,7 @@ import type { Task } from '../../contract/task.ts';
 import { askUntil, EarlyExit, wholeAnswer, type Contribution, type Settled } from './ask-all.ts';
 import { isDecided, mostAgreeing, winner } from './ballot.ts';
 import { byAlias } from './member-options.ts';
+import { calibrationOf } from './mux-calibration.ts';
 import { openingCalls } from './opening.ts';
 import { defineProtocol, type ProtocolContext } from './protocol.ts';
 
@@ -124,6 +125,13 @@ export const mux = defineProtocol<MuxOptions>({
   tools: false,
   reuse: 'A',
   symmetric: ({ ties }) => ties === 'random',
+  fit: {
+    samples: ({ samples }) => samples,
+    fit: (options, rows, aliases) => ({
+      ...options,
+      calibration: calibrationOf(rows, aliases, options.samples),
+    }),
+  },
   describe: ({ samples }, members) => ({ calls: members * samples, path: 1, widest: members * samples }),
   async *run(task, team, options, context) {
     const { samples, ties, earlyExit } = options;

@@ -9,6 +9,7 @@ import type { Random } from '../../contract/capabilities.ts';
 import type { Part } from '../../contract/part.ts';
 import type { Capabilities, Member } from '../../contract/plan.ts';
 import type { Task } from '../../contract/task.ts';
+import type { OptionFit } from './solo.ts';
 
 /** What remains of the run's budget. */
 export interface Left {
@@ -98,6 +99,8 @@ export interface Protocol {
   readonly symmetric: (options: Options) => boolean;
   /** What is wrong with options that fit the schema: a rule that a schema cannot say. */
   readonly problem?: (options: Options) => OptionProblem | undefined;
+  /** Set where options are computed from what members say alone to tasks whose answers are known. */
+  readonly fit?: OptionFit<Options>;
   /** Set where a data set can tell which options are good, and nothing simpler can. */
   readonly search?: OptionSearch<Options>;
   /** What every member's endpoint must be able to do where there is more than one: else the plan is refused. */
@@ -126,18 +129,20 @@ export function defineProtocol<O extends object>(definition: {
         ? (options: O) => boolean
         : K extends 'problem'
           ? (options: O) => OptionProblem | undefined
-          : K extends 'search'
-            ? OptionSearch<O>
-            : K extends 'needs'
-              ? (options: O) => readonly (keyof Capabilities)[]
-              : K extends 'run'
-                ? (
-                    task: Task,
-                    team: readonly Member[],
-                    options: O,
-                    context: ProtocolContext,
-                  ) => AsyncGenerator<Part, Answer>
-                : Protocol[K];
+          : K extends 'fit'
+            ? OptionFit<O>
+            : K extends 'search'
+              ? OptionSearch<O>
+              : K extends 'needs'
+                ? (options: O) => readonly (keyof Capabilities)[]
+                : K extends 'run'
+                  ? (
+                      task: Task,
+                      team: readonly Member[],
+                      options: O,
+                      context: ProtocolContext,
+                    ) => AsyncGenerator<Part, Answer>
+                  : Protocol[K];
 }): Protocol {
   return definition as Protocol;
 }

@@ -2,8 +2,11 @@
 import type { Member } from '../../contract/plan.ts';
 
 /** The coalition in the order in which its members are asked: the preferred ones as listed, then the pool's order. */
-export function roleOrder(team: readonly Member[], preferred: readonly string[]): Member[] {
-  const rank = ({ alias }: Member) => {
+export function roleOrder<M extends Pick<Member, 'alias'>>(
+  team: readonly M[],
+  preferred: readonly string[],
+): M[] {
+  const rank = ({ alias }: M) => {
     const index = preferred.indexOf(alias);
     return index === -1 ? preferred.length : index;
   };
