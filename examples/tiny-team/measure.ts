@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { exactMatch } from '../../src/scoring/rewards/exact-match.ts';
 import { inParallel, TinyTeam } from './client.ts';
 import { kinds, seededDraw, type Kind } from './task-kinds.ts';
-import { debateMessages, fuseMessages, type Chance } from './team-prompts.ts';
+import { debateMessages, fuseMessages } from './team-prompts.ts';
+import type { Chance } from './team-run.ts';
 
 interface Row {
   prompt: string;
