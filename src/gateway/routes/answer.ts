@@ -20,8 +20,6 @@ export interface Wanted {
   readonly stream: boolean;
   readonly trace: boolean;
   readonly wireOf: (about: About) => Wire;
-  /** Keeps what a later request needs, before the client can send it. Must not reject. */
-  readonly keep?: (told: Choices) => Promise<void>;
 }
 
 /** Only a team's turns are kept: a plain model is sent all that it needs, and some protocols begin anew each turn. */
@@ -61,14 +59,13 @@ export async function answer(
 /** Runs the plans, and keeps what a next turn needs before the client can send it. */
 async function run(
   { run: runSystem, turns }: GatewayParts,
-  { resolved: { plans, task, system, resume }, keep }: Wanted,
+  { resolved: { plans, task, system, resume } }: Wanted,
   options: RunOptions,
 ): Promise<Choices> {
   const told = await runChoices(runSystem, plans, task, { ...options, ...(resume && { resume }) });
   if (!system.plain && !system.protocol.runsEachTurn) {
     await Promise.all(told.results.map((result) => turns.keep(task.messages, result)));
   }
-  await keep?.(told);
   return told;
 }
 
@@ -100,7 +97,7 @@ async function whole(
   if (reply.raw.destroyed) return;
   void reply.headers(outcomeHeaders(resolved, request));
   if (error) throw error;
-  const text = wire.body(results, resolved.system.plain ? raw : undefined);
+  const text = await wire.body(results, resolved.system.plain ? raw : undefined);
   await reply.type('application/json; charset=utf-8').send(text);
 }
 
@@ -141,6 +138,6 @@ async function streamed(
   }
   const { stream, writer } = begin();
   if (error) writer.fail(error);
-  else writer.finish(results, broken);
+  else await writer.finish(results, broken);
   stream.end();
 }

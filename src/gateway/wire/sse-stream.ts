@@ -36,9 +36,14 @@ export class SseStream {
     this.#heartbeat = setInterval(() => this.#write(HEARTBEAT), heartbeatMs);
   }
 
-  /** Sends one event. The returned promise, if any, settles when the client has caught up or left. */
-  send(data: string): void | Promise<void> {
+  /**
+   * Sends one event. The returned promise, if any, settles when the client has caught up or left.
+   *
+   * @param name of the event, in APIs whose events have names
+   */
+  send(data: string, name?: string): void | Promise<void> {
     if (this.#response.destroyed) return undefined;
+    if (name !== undefined) this.#pending += `event: ${name}\n`;
     this.#pending += data.includes('\n') ? lines(data) : `data: ${data}\n\n`;
     if (!this.#scheduled) {
       // Everything that one upstream read brought becomes one write.

@@ -10,17 +10,19 @@ import type { SseStream } from './sse-stream.ts';
 export interface Writer {
   write(part: Part): void | Promise<void>;
   /**
+   * Waits only for what must be kept before the client can hear of it.
+   *
    * @param results by choice
    * @param broken why a choice ended after its first word, if one did
    */
-  finish(results: readonly RunResult[], broken?: ConsortError): void;
+  finish(results: readonly RunResult[], broken?: ConsortError): void | Promise<void>;
   /** The end of a stream in which there is no answer. */
   fail(error: ConsortError): void;
 }
 
 export interface Wire {
   /** @param raw the upstream's own body, where the answer is a plain model's */
-  body(results: readonly RunResult[], raw: string | undefined): string;
+  body(results: readonly RunResult[], raw: string | undefined): string | Promise<string>;
   open(stream: SseStream): Writer;
 }
 
