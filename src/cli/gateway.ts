@@ -12,6 +12,7 @@ import { Generations } from '../gateway/generations.ts';
 import { Admission } from '../gateway/limits/admission.ts';
 import { Limits } from '../gateway/limits/limits.ts';
 import { LoopDelay } from '../gateway/limits/loop-delay.ts';
+import { KeptResponses } from '../gateway/kept-responses.ts';
 import { Metrics } from '../gateway/metrics.ts';
 import { protocols } from '../gateway/protocols/index.ts';
 import { watchReleases } from '../gateway/release-metrics.ts';
@@ -190,6 +191,7 @@ async function open(
     resolve: resolverFor(config, catalog),
     run: shadow.run,
     store,
+    responses: new KeptResponses(store.turns),
     turns: new ToolTurns({ store: store.turns, onTurn: (result) => metrics.turned(result) }),
     recorder: { append: spool.append.bind(spool), find: spool.find.bind(spool) },
     admission: openAdmission(config, metrics, closing),

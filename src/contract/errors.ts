@@ -37,6 +37,11 @@ export const CATALOGUE = {
     'There is no outcome %s',
     'Use the id from the response header x-consort-outcome; outcomes expire with the store.',
   ),
+  response_not_found: request(
+    404,
+    'There is no response %s',
+    'Responses are kept for an hour at most, and not with store: false; send the whole conversation instead.',
+  ),
   coalition_invalid: request(
     400,
     'consort.coalition: %s is not a member of pool %s',

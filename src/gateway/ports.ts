@@ -7,6 +7,7 @@ import type { Estimates, Ledger, LedgerEntry, Releases } from '../contract/store
 import type { Catalog } from './catalog.ts';
 import type { Admission } from './limits/admission.ts';
 import type { Limits } from './limits/limits.ts';
+import type { KeptResponses } from './kept-responses.ts';
 import type { Metrics } from './metrics.ts';
 import type { Resolve } from './resolve.ts';
 import type { ToolTurns } from './tool-turns.ts';
@@ -36,6 +37,7 @@ export interface GatewayParts {
   readonly store: Shelf;
   readonly recorder: Recorder;
   readonly turns: Pick<ToolTurns, 'recall' | 'keep'>;
+  readonly responses: Pick<KeptResponses, 'keep' | 'find' | 'forget'>;
   readonly admission: Admission;
   readonly limits: Limits;
   readonly underWay: UnderWay;

@@ -21,6 +21,7 @@ import { completions } from './routes/completions.ts';
 import { embeddings } from './routes/embeddings.ts';
 import { models } from './routes/models.ts';
 import { records } from './routes/records.ts';
+import { responses } from './routes/responses.ts';
 import { releases } from './routes/releases.ts';
 import type { UnderWay } from './under-way.ts';
 
@@ -57,6 +58,7 @@ export async function createServer(parts: GatewayParts): Promise<FastifyInstance
   chatCompletions(app, parts);
   completions(app, parts);
   embeddings(app, parts);
+  responses(app, parts);
   models(app, parts);
   records(app, parts);
   releases(app, parts);

@@ -10,13 +10,12 @@ import type { Resumption, RunResult } from '../contract/capabilities.ts';
 import type { ChatMessage, ChatRequest } from '../contract/chat.ts';
 import type { Turns } from '../contract/store.ts';
 import { Turn } from '../contract/turn.ts';
+import { inTime } from './in-time.ts';
 
 /** An agent's tools may wait for a person. */
 const KEPT_MS = 3_600_000;
 const MOST_KEPT = 10_000;
 const MOST_BYTES = 131_072;
-/** How long a request waits for the store at most. */
-const PATIENCE_MS = 300;
 
 const turnCheck = Compile(Turn);
 
@@ -116,17 +115,4 @@ function nameOf(
   return createHash('sha256')
     .update(JSON.stringify([tenant, model, ids, messages]))
     .digest('hex');
-}
-
-/** @throws when the store takes longer than a request waits; its answer is then nobody's */
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new RangeError('the store is slow')), PATIENCE_MS);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

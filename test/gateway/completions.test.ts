@@ -30,6 +30,7 @@ const gateway = await startGateway(t, {
       baseUrl: upstreams[index]?.url,
       model: `org/${id}`,
       retries: 0,
+      breaker: { enabled: false },
     })),
     { id: 'sim-atlas', provider: 'sim', delays: false },
   ],

@@ -14,6 +14,7 @@ import { Admission } from '../../src/gateway/limits/admission.ts';
 import { Limits, type Totals } from '../../src/gateway/limits/limits.ts';
 import { LocalTotals } from '../../src/gateway/limits/local.ts';
 import { LoopDelay } from '../../src/gateway/limits/loop-delay.ts';
+import { KeptResponses } from '../../src/gateway/kept-responses.ts';
 import { Metrics } from '../../src/gateway/metrics.ts';
 import { protocols } from '../../src/gateway/protocols/index.ts';
 import { createResolver } from '../../src/gateway/resolve.ts';
@@ -117,6 +118,7 @@ export async function startGateway(
       },
       releases: { list: () => Promise.resolve([]) },
     },
+    responses: new KeptResponses(turns),
     turns: new ToolTurns({ store: turns, onTurn: (result) => metrics.turned(result) }),
     recorder: {
       append(entry) {
