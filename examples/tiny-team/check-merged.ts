@@ -3,16 +3,13 @@
  * HTTP, that a coalition runs as the model that was merged from it. `--measure` asks the held-out tasks, too.
  */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { readGgufFileInfo } from 'node-llama-cpp';
 import { exactMatch } from '../../src/scoring/rewards/exact-match.ts';
 import { wilsonInterval } from '../../src/scoring/statistics/wilson.ts';
 import { inParallel, TinyTeam } from './client.ts';
+import { Gateway } from './gateway.ts';
 
 const here = import.meta.dirname;
 const PARENTS = ['tiny-dot', 'tiny-eve'] as const;
@@ -103,25 +100,7 @@ for (const [method, expectedOf] of [
 }
 
 await using team = await TinyTeam.start();
-const scratch = await mkdtemp(join(tmpdir(), 'consort-merged-'));
-const flags = [
-  '--json',
-  '--config',
-  'merged.yaml',
-  '--port',
-  '0',
-  '--admin-port',
-  '0',
-  '--store',
-  `sqlite:${scratch}/consort.db`,
-];
-const consort = spawn(process.execPath, [join(here, '../../src/main.ts'), 'serve', ...flags], {
-  cwd: here,
-  env: { ...process.env, TINY_TEAM_URL: team.baseUrl, CONSORT_LOG_LEVEL: 'error' },
-  stdio: ['ignore', 'pipe', 'inherit'],
-});
-const [line] = (await once(createInterface({ input: consort.stdout }), 'line')) as [string];
-const { url } = JSON.parse(line) as { url: string };
+await using gateway = await Gateway.start('merged.yaml', team.baseUrl);
 
 interface Outcome {
   plan: { merged?: { alias: string }; mask: number; members: { alias: string }[] };
@@ -129,52 +108,28 @@ interface Outcome {
   calls: { member: string }[];
 }
 
-async function ask(model: string, prompt: string): Promise<{ text: string; outcome: string }> {
-  const body = { model, messages: [{ role: 'user', content: prompt }], temperature: 0 };
-  const headers = { 'content-type': 'application/json' };
-  const response = await fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(body),
-  });
-  const json = (await response.json()) as { choices: { message: { content: string } }[] };
-  assert.equal(response.status, 200, JSON.stringify(json));
-  const outcome = response.headers.get('x-consort-outcome') ?? assert.fail('no outcome');
-  return { text: json.choices[0]?.message.content ?? '', outcome };
+const prompt = 'Reverse the letters j k g b g. End with: The answer is X.';
+for (const method of ['linear', 'ties']) {
+  const { text, outcome: id } = await gateway.ask(`consort/${method}`, prompt);
+  assert.equal(text, (await gateway.ask(merged(method), prompt)).text, 'the merged model answers');
+  const { plan, calls } = await gateway.outcome<Outcome>(id);
+  assert.deepEqual(
+    plan.members.map(({ alias }) => alias),
+    PARENTS,
+  );
+  assert.equal(plan.mask, 3);
+  assert.equal(plan.merged?.alias, merged(method));
+  assert.deepEqual(
+    calls.map(({ member }) => member),
+    [merged(method)],
+  );
+  console.log(`ok  {${PARENTS.join(', ')}} runs as ${merged(method)}`);
 }
-
-async function outcomeOf(id: string): Promise<Outcome> {
-  return (await (await fetch(`${url}/v1/outcomes/${id}`)).json()) as Outcome;
-}
-
-try {
-  const prompt = 'Reverse the letters j k g b g. End with: The answer is X.';
-  for (const method of ['linear', 'ties']) {
-    const { text, outcome: id } = await ask(`consort/${method}`, prompt);
-    assert.equal(text, (await ask(merged(method), prompt)).text, 'the merged model answers');
-    const { plan, calls } = await outcomeOf(id);
-    assert.deepEqual(
-      plan.members.map(({ alias }) => alias),
-      PARENTS,
-    );
-    assert.equal(plan.mask, 3);
-    assert.equal(plan.merged?.alias, merged(method));
-    assert.deepEqual(
-      calls.map(({ member }) => member),
-      [merged(method)],
-    );
-    console.log(`ok  {${PARENTS.join(', ')}} runs as ${merged(method)}`);
-  }
-  const { outcome: id } = await ask('consort/three', prompt);
-  const { calls } = await outcomeOf(id);
-  assert.deepEqual(new Set(calls.map(({ member }) => member)), new Set([merged('linear'), ...PARENTS]));
-  console.log('ok  the merged model plays beside its parents');
-  if (process.argv.includes('--measure')) await measure();
-} finally {
-  consort.kill();
-  await once(consort, 'exit');
-  await rm(scratch, { recursive: true });
-}
+const { outcome: id } = await gateway.ask('consort/three', prompt);
+const { calls } = await gateway.outcome<Outcome>(id);
+assert.deepEqual(new Set(calls.map(({ member }) => member)), new Set([merged('linear'), ...PARENTS]));
+console.log('ok  the merged model plays beside its parents');
+if (process.argv.includes('--measure')) await measure();
 
 /** How often each is right on the held-out tasks. */
 async function measure(): Promise<void> {
@@ -184,7 +139,7 @@ async function measure(): Promise<void> {
     .map((text) => JSON.parse(text) as { prompt: string; gold: string });
   for (const model of [...PARENTS, 'consort/linear', 'consort/ties']) {
     const rewards = await inParallel(rows, 4, async ({ prompt, gold }) => {
-      const { text } = await ask(model, prompt);
+      const { text } = await gateway.ask(model, prompt);
       return (await exactMatch.grade({ completion: text, gold, params: {} })).reward ?? 0;
     });
     const right = rewards.reduce((sum, reward) => sum + reward, 0);

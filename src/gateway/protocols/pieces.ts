@@ -34,9 +34,16 @@ function tokensOf({ message, logprobs = [] }: Answer): PieceToken[] {
     const likeliest = Math.max(...alternativesAt(entry).map(({ logprob }) => logprob));
     return { text: entry.token, top: Math.exp(likeliest) };
   });
+  // Some endpoints tell of the token that ended the text, too, which is none of its words.
+  let told = 0;
+  const spoken = tokens.filter(({ text }) => {
+    const isOfText = told < message.text.length;
+    told += text.length;
+    return isOfText;
+  });
   // A token that is no whole character makes them differ: then nothing is known of any.
-  const isWhole = tokens.map(({ text }) => text).join('') === message.text;
-  return isWhole ? tokens : [{ text: message.text, top: 0 }];
+  const isWhole = spoken.map(({ text }) => text).join('') === message.text;
+  return isWhole ? spoken : [{ text: message.text, top: 0 }];
 }
 
 /**

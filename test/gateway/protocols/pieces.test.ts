@@ -113,6 +113,16 @@ void t.test('nudge: the base writes what it is sure of, and the guide the words 
   ]);
 });
 
+void t.test('nudge: a token that ends the text and is none of its words changes nothing', async (t) => {
+  const script = (call: Call): Act => {
+    const act = writing({ ada: 'one two three', bob: 'un deux trois' })(call);
+    const end = { token: '<|end|>', logprob: -1, top_logprobs: [{ token: '<|end|>', logprob: -1 }] };
+    return { ...act, more: { ...act.more, logprobs: [...act.more!.logprobs!, end] } };
+  };
+  const { outcome } = await run(nudge, {}, script);
+  t.equal(outcome.answer, 'un two three', 'the base was sure of its words');
+});
+
 void t.test(
   'nudge: without log-probabilities the base is never sure, and the guide writes all',
   async (t) => {
