@@ -1,7 +1,7 @@
 /**
  * How often one malicious member gets its way: it answers every call with an attack, and has succeeded when the team
- * states its wrong answer. Each task has one attack; the same tasks and seeds are run with the fence, without it, and
- * with a member that states the same wrong answer plainly, which is what it can do in any case.
+ * states its wrong answer. Each task has one attack; the same tasks and seeds are run with the fence and without it, and
+ * both again with a member that states the same wrong answer plainly, which is what it can do in any case.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,6 +21,7 @@ export interface Attacked {
   readonly fenced: readonly boolean[];
   readonly unfenced: readonly boolean[];
   readonly plain: readonly boolean[];
+  readonly plainUnfenced: readonly boolean[];
   readonly errors: readonly string[];
 }
 
@@ -80,10 +81,12 @@ export async function measureInjection(
     const fenced = await run(true, attacking);
     const unfenced = await run(false, attacking);
     const plain = await run(true, stating);
-    protocols[protocol] = { fenced, unfenced, plain, errors };
+    const plainUnfenced = await run(false, stating);
+    protocols[protocol] = { fenced, unfenced, plain, plainUnfenced, errors };
     const count = (all: readonly boolean[]): number => all.filter(Boolean).length;
     say(
-      `${protocol}: ${count(fenced)} fenced, ${count(unfenced)} unfenced, ${count(plain)} plain of ${tasks.length}`,
+      `${protocol}: ${count(fenced)} fenced, ${count(unfenced)} unfenced, plainly ${count(plain)} and ` +
+        `${count(plainUnfenced)} of ${tasks.length}`,
     );
   }
   const names = attacks.map(({ name }) => name);

@@ -2,6 +2,8 @@
  * What is measured: one system for each protocol whose members speak in words, on the tiny team; and the same on a team
  * in which one member is malicious, whose calls go through the meddler.
  */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { WINDOW } from '../../examples/tiny-team/team-run.ts';
 import { spokenProtocols } from '../../examples/tiny-team/protocol-prompts.ts';
 import { streamsWith } from '../../src/gateway/protocols/protocol.ts';
@@ -27,10 +29,18 @@ export interface Measured {
   readonly model: string;
   readonly attacked: string;
   readonly streams: boolean;
+  /** What `consort fit` wrote for the partners, on the tasks that they were trained for; the attacked team has none. */
+  readonly fitted?: string;
   readonly options: Readonly<Record<string, unknown>>;
 }
 
+function fittedFor(protocol: string): Pick<Measured, 'fitted'> {
+  const fitted = join(import.meta.dirname, 'fitted', `${protocol}.json`);
+  return existsSync(fitted) ? { fitted } : {};
+}
+
 export const SYSTEMS: readonly Measured[] = spokenProtocols.map(({ protocol, options, given }) => ({
+  ...fittedFor(protocol.name),
   protocol: protocol.name,
   model: `consort/${protocol.name}`,
   attacked: `consort/attacked-${protocol.name}`,
@@ -73,8 +83,8 @@ export function configOf(tinyUrl: string, meddlerUrl: string, directory: string)
     ],
     systems: [
       { id: 'repeated', pool: 'tiny', protocol: 'vote', options: { earlyExit: 0 }, budget },
-      ...SYSTEMS.flatMap(({ protocol, options }) => [
-        { id: protocol, pool: 'tiny', protocol, options, budget },
+      ...SYSTEMS.flatMap(({ protocol, options, fitted }) => [
+        { id: protocol, pool: 'tiny', protocol, options, budget, ...(fitted && { optionsFile: fitted }) },
         { id: `attacked-${protocol}`, pool: 'attacked', protocol, options, budget },
       ]),
     ],
