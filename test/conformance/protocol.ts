@@ -94,6 +94,8 @@ export interface Row {
   readonly disagrees?: true;
   /** Set where a member may be asked about its own words alone, as when one plays all roles. */
   readonly readsItself?: true;
+  /** Set where a role reads others' words without the conversation. */
+  readonly blind?: true;
   /** What a run of this row takes in which all agree, where the protocol describes the most that it can take. */
   readonly takes?: (n: number) => Shape;
   /** Set where all others have been heard before one speaks: then nobody else speaks when it fails. */
@@ -333,7 +335,7 @@ function failureTests(t: Test, row: Row, options: Options): void {
   t.test('gives a lone member’s own error', async (t) => {
     const cast = castOf(row, () => ({ fail: 'upstream_unreachable' }));
     const { error } = await performPlan(protocol, cast, planOf(protocol, options, [1]));
-    t.equal(error?.code, protocol.describe(options, 1).calls > 1 ? 'members_failed' : 'upstream_unreachable');
+    t.equal(error?.code, cast.seen.length > 1 ? 'members_failed' : 'upstream_unreachable');
   });
 
   t.test('goes on without whoever fails, alone or all but one', async (t) => {
@@ -712,7 +714,7 @@ function fenceTests(t: Test, row: Row, options: Options): void {
         );
       if (call.reads.length > 0 && !call.tokens && !call.continues) {
         t.equal(call.messages.at(-1)?.role, 'user', 'a prompt ends with the user');
-        t.strictSame(call.messages[0], TASK.messages[0]);
+        if (!row.blind) t.strictSame(call.messages[0], TASK.messages[0]);
         // What the operator says of a member is shown as it is.
         t.notMatch(
           lastPrompt(call).replaceAll(/^\d+\. Good at what .*$/gm, ''),

@@ -237,6 +237,17 @@ const ROWS: Readonly<Record<string, readonly Omit<Row, 'protocol'>[]>> = {
       shared: (n) => n + 2 * (n - 1),
     },
   ],
+  // The corrector keeps the draft, or objects to it.
+  'three-roles': [
+    { takes: () => ({ calls: 2, path: 2, widest: 1 }), blind: true, readsItself: true },
+    {
+      options: { alone: 'plain', correctors: ['cyd'] },
+      takes: (n) => (n === 1 ? ONE : { calls: 4, path: 4, widest: 1 }),
+      pick: ([, change]) => change,
+      blind: true,
+      readsItself: true,
+    },
+  ],
   'generate-verify-refine': [
     {},
     { options: { passes: 1 } },

@@ -234,7 +234,12 @@ export function* wholeAnswer(slot: string, answer: Answer): Generator<Part, Answ
   const at = { slot, choice: 0 };
   if (answer.message.reasoning) yield { type: 'reasoning-delta', ...at, text: answer.message.reasoning };
   if (answer.logprobs) yield { type: 'logprobs-delta', ...at, content: answer.logprobs };
-  yield { type: 'text-delta', ...at, text: answer.message.text };
+  const { text, toolCalls = [] } = answer.message;
+  if (text !== '' || toolCalls.length === 0) yield { type: 'text-delta', ...at, text };
+  for (const [index, call] of toolCalls.entries()) {
+    const { name, arguments: given } = call.function;
+    yield { type: 'tool-call-delta', ...at, index, id: call.id, name, arguments: given };
+  }
   yield { type: 'finish', ...at, reason: answer.finishReason };
   return answer;
 }

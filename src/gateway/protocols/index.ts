@@ -25,6 +25,7 @@ import { single } from './single.ts';
 import { structured } from './structured.ts';
 import { swarm } from './swarm.ts';
 import { switching } from './switch.ts';
+import { threeRoles } from './three-roles.ts';
 import { trainedRoute } from './trained-route.ts';
 import { vote } from './vote.ts';
 
@@ -40,6 +41,7 @@ export const protocols: readonly Protocol[] = [
   mux,
   anchor,
   generateVerifyRefine,
+  threeRoles,
   logitFusion,
   logitContrast,
   nudge,
