@@ -104,7 +104,7 @@ t.test('check lists every problem with path and remedy, and exits 1', async (t) 
   t.match(stdout, /models\.a\.apiKey: a secret is written out/);
   t.match(
     stdout,
-    /systems\.s\.protocol: there is no protocol vot\n {2}→ Use one of: single, vote, debate, fuse\./,
+    /systems\.s\.protocol: there is no protocol vot\n {2}→ Use one of: single, vote, debate, fuse, /,
   );
   t.notMatch(stdout, /secret-in-clear/);
 });
