@@ -27,6 +27,7 @@ import { openStore } from '../store/index.ts';
 import { Spool } from '../store/spool.ts';
 import { clock, newId, readSecret } from './natives.ts';
 import { scorerSettings, startScorer } from './scorer.ts';
+import { withProbed } from './probe.ts';
 import type { Settings } from './settings.ts';
 import { openShadow } from './shadow.ts';
 import { catalogOf, countedBy, openSystem } from './system.ts';
@@ -62,7 +63,8 @@ export async function startGateway(
 ): Promise<RunningGateway> {
   const closing = new Closing();
   try {
-    return await open({ config, notice }, environment, logger, closing);
+    const asked = config.server.probeAtStart ? await withProbed(config, logger) : config;
+    return await open({ config: asked, notice }, environment, logger, closing);
   } catch (error) {
     await closing.run();
     throw error;

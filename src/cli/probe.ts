@@ -1,4 +1,5 @@
 /** What the endpoints of a configuration can do, asked of them, beside what the configuration says of them. */
+import type { Logger } from 'pino';
 import type { Config, ModelConfig } from '../contract/config.ts';
 import { Capabilities } from '../contract/plan.ts';
 import { dialectOf, placesOf } from '../gateway/upstreams/fleet.ts';
@@ -25,6 +26,28 @@ export function probeAll({ models }: Config): Promise<Probed[]> {
 /** What a configuration would say of this endpoint. */
 function foundIn({ findings }: ProbeReport): Capabilities {
   return Object.fromEntries(findings.map(({ capability, value }) => [capability, value]));
+}
+
+/**
+ * The configuration with what its endpoints were found to be able to do, where it does not say so itself. An endpoint
+ * that does not answer is left as it is configured, as it may be up later.
+ */
+export async function withProbed(config: Config, logger: Logger): Promise<Config> {
+  const probed = await probeAll(config);
+  const models = probed.map(({ model, report }) => {
+    if (!report) return model;
+    if (report.error) {
+      logger.warn(
+        { model: model.id, code: report.error.code },
+        'the endpoint could not be asked what it can do',
+      );
+      return model;
+    }
+    const found = foundIn(report);
+    logger.info({ model: model.id, found, configured: model.capabilities ?? {} }, 'the endpoint was asked');
+    return { ...model, capabilities: { ...found, ...model.capabilities } };
+  });
+  return { ...config, models };
 }
 
 export function probeJson({ model, report }: Probed): object {

@@ -175,8 +175,11 @@ function systemProblems(system: SystemConfig, config: Config, known: Known): Pro
   const models = config.models.filter(({ id }) => pool.members.includes(id));
   const checks = [
     ['options', () => known.checkOptions(system, pool.members)],
-    // Where coalitions are one model, nobody needs what a protocol asks of several.
-    ['pool', () => pool.merged === undefined && known.checkNeeds(system, models)],
+    // Where coalitions are one model, nobody needs what a protocol asks of several; what is not found out yet, none can tell.
+    [
+      'pool',
+      () => pool.merged === undefined && !config.server.probeAtStart && known.checkNeeds(system, models),
+    ],
   ] as const;
   for (const [field, check] of checks) {
     try {

@@ -24,6 +24,12 @@ export const ServerConfig = Type.Object(
       maximum: 65535,
       description: 'Public port; 0 picks a free one.',
     }),
+    probeAtStart: Type.Boolean({
+      default: false,
+      description:
+        'Whether `consort serve` asks every endpoint what it can do before it listens, by a dozen tiny requests each; ' +
+        'what is found stands in for capabilities that the models do not state.',
+    }),
     adminHost: Type.String({ default: '127.0.0.1', description: 'Address of the admin port.' }),
     adminPort: Type.Integer({
       default: 9464,
