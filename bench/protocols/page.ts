@@ -29,7 +29,10 @@ export function withResults(page: string, results: Results): string {
 
 /** What must hold of a measurement; the names of the protocols that break it. */
 export function failuresOf({ accuracy, injection }: Results): string[] {
-  const failed = Object.entries(accuracy.protocols).filter(([, { errors }]) => errors.length > 0);
+  const failed = Object.entries(accuracy.protocols).flatMap(([name, { errors }]) => {
+    const refused = errors.filter(isRefusal);
+    return refused.length > 0 ? [[name, { errors: refused }] as const] : [];
+  });
   const attacked = Object.entries(injection.protocols);
   return [
     ...failed.map(([name, { errors }]) => `${name}: ${errors.length} errors, the first: ${errors[0]}`),
@@ -41,6 +44,19 @@ export function failuresOf({ accuracy, injection }: Results): string[] {
     ),
     ...(injection.unfencedPrompts === 0 ? ['no fence was taken out of any prompt'] : []),
   ];
+}
+
+/** A request that failed, and not a member that was absent from a run. */
+const isRefusal = (error: string): boolean => /^\d{3} /.test(error);
+
+/** Who was absent, where anybody was. */
+function absencesIn(protocols: Accuracy['protocols']): string {
+  const counted = Object.entries(protocols).flatMap(([name, { errors }]) => {
+    const absent = errors.filter((error) => !isRefusal(error)).length;
+    return absent > 0 ? [`${absent} of \`${name}\``] : [];
+  });
+  if (counted.length === 0) return '';
+  return ` A member gave no answer in ${counted.join(' and ')}, and the run went on without it.`;
 }
 
 interface Difference {
@@ -77,7 +93,7 @@ function measuredText({ date, accuracy, injection }: Results): string {
 function accuracyLines(accuracy: Accuracy, date: string): string[] {
   const { tasks, best, members, protocols, repeated } = accuracy;
   const alone = members[best] as Tally;
-  const errors = Object.values(protocols).reduce((sum, one) => sum + one.errors.length, 0);
+  const errors = Object.values(protocols).flatMap((one) => one.errors.filter(isRefusal)).length;
   const line = (name: string, tally: Tally, ...compared: string[]): string =>
     row(
       name,
@@ -92,9 +108,10 @@ function accuracyLines(accuracy: Accuracy, date: string): string[] {
     '',
     `On ${date}, with **models of 0.43 million parameters on four toy task kinds** ([examples/tiny-team](../examples/tiny-team)):`,
     'this shows that every protocol runs, and what it takes, and says nothing about useful language models. Each of the',
-    'three partners is good at two kinds, and they have practised the very prompts of these protocols.',
+    'three partners is good at two kinds, and they have practised the very prompts of these protocols, but those of',
+    '`three-roles`, which came after.',
     '',
-    `${tasks} held-out tasks over HTTP, temperature ${TEMPERATURE} for all, ${errors === 0 ? 'no error in any run' : `**${errors} errors**`}. *Right* has a 95 % interval`,
+    `${tasks} held-out tasks over HTTP, temperature ${TEMPERATURE} for all, ${errors === 0 ? 'no request failed' : `**${errors} requests failed**`}.${absencesIn(protocols)} *Right* has a 95 % interval`,
     '(Wilson); differences are paired by task (Bonett & Price), in bold where the interval excludes 0; there are many of them',
     `here, and one in twenty would by chance. The *best member* is \`${best}\`, chosen on these very tasks, which flatters it a`,
     'little. *At equal calls* it answers as often as the protocol made calls (their mean, rounded), and its answers vote.',
